@@ -7,6 +7,7 @@
 
 mod cell;
 mod chunks;
+mod pieces;
 mod table;
 
 pub use cell::CowCell;
@@ -58,12 +59,6 @@ impl<T: Copy> CowVec<T> {
     pub fn with_group(len: u64, base: T, group: u64) -> Self {
         assert!(group > 0, "a group has at least one element");
         CowVec::of(len, base, chunk_len(len, group))
-    }
-
-    /// A vector of `len` elements, all `base`, in chunks of `chunk_len`, at least two: the fewer, the less is
-    /// copied and taken at a write far from all others, and the more is kept of chunks.
-    pub fn in_chunks(len: u64, base: T, chunk_len: u64) -> Self {
-        CowVec::of(len, base, chunk_len.max(2))
     }
 
     fn of(len: u64, base: T, chunk_len: u64) -> Self {
@@ -141,16 +136,6 @@ impl<T: Copy> CowVec<T> {
     #[must_use]
     pub fn fork(&mut self) -> Self {
         CowVec { blank: Arc::clone(&self.blank), chunks: self.chunks.fork(), ..*self }
-    }
-
-    /// Makes every chunk one that may be shared.
-    fn share(&mut self) {
-        self.chunks.share();
-    }
-
-    /// A second vector with the same elements, of one whose every chunk may be shared.
-    fn handle(&self) -> Self {
-        CowVec { blank: Arc::clone(&self.blank), chunks: self.chunks.handle(), ..*self }
     }
 
     /// All elements, from the first on.

@@ -1,11 +1,18 @@
 //! The queue of coming events.
 
+use std::collections::VecDeque;
+use std::hint::select_unpredictable;
+
 const COUNT_BITS: u32 = 48;
 const ARITY: usize = 4;
 /// The most events that are kept sorted.
 const NEAR: usize = 64;
 /// As many come out of the heap at once.
 const REFILL: usize = 16;
+/// Rows of events that were pushed in the order in which they come.
+const ROWS: usize = 4;
+/// A key behind those of all events.
+const NEVER: u128 = u128::MAX;
 
 /// Events in order of (time, source, number of the push among the pushes of its source).
 ///
@@ -13,9 +20,11 @@ const REFILL: usize = 16;
 /// interleave: however work is cut into batches, events come in the same order. A source is one
 /// part of a machine; numbers from 0 upwards keep the table of counts short.
 ///
-/// The next of them stand in a row, sorted: most queues of parts are short, and nothing is quicker for these. The
-/// rest lies in a 4-ary heap of `Copy` items, shallower than a binary one, where the children of a node are
-/// neighbours in memory.
+/// Most of what a part pushes comes a fixed time later: such events come in the order in which they are pushed. So
+/// there are a few rows, each for another time as it were; an event goes behind the latest last one that is before it.
+/// Where there is none, it goes among others that are sorted as they come: the next of them stand in a row, as most
+/// queues of parts are short, and the rest lies in a 4-ary heap of `Copy` items, shallower than a binary one, where
+/// the children of a node are neighbours in memory.
 ///
 /// ```
 /// use tierscope_kernel::EventQueue;
@@ -26,6 +35,11 @@ const REFILL: usize = 16;
 /// ```
 #[derive(Clone, Debug)]
 pub struct EventQueue<E: Copy> {
+    /// The key of the first event, or [`NEVER`], and the row that it stands in; [`ROWS`] for none.
+    first: u128,
+    row: usize,
+    /// Events that were pushed in their order.
+    rows: [Row<E>; ROWS],
     /// The next ones, the first of them last.
     near: Vec<Entry<E>>,
     /// All others, none before any of those.
@@ -39,6 +53,37 @@ struct Entry<E> {
     /// Source in the upper 16 bits, number of the push in the lower 48.
     order: u64,
     event: E,
+}
+
+/// Events in their order.
+#[derive(Clone, Debug)]
+struct Row<E> {
+    entries: VecDeque<Entry<E>>,
+    /// The key of the first, or [`NEVER`].
+    first: u128,
+    /// When the last happens, or 0.
+    last_ps: u64,
+}
+
+impl<E: Copy> Row<E> {
+    const EMPTY: Self = Row { entries: VecDeque::new(), first: NEVER, last_ps: 0 };
+
+    #[inline]
+    fn push(&mut self, entry: Entry<E>) {
+        self.last_ps = entry.at_ps;
+        self.first = self.first.min(entry.key());
+        self.entries.push_back(entry);
+    }
+
+    #[inline]
+    fn pop(&mut self) -> Option<Entry<E>> {
+        let first = self.entries.pop_front();
+        match self.entries.front() {
+            Some(next) => self.first = next.key(),
+            None => (self.first, self.last_ps) = (NEVER, 0),
+        }
+        first
+    }
 }
 
 impl<E> Entry<E> {
@@ -57,7 +102,14 @@ impl<E: Copy> Default for EventQueue<E> {
 impl<E: Copy> EventQueue<E> {
     /// No events.
     pub const fn new() -> Self {
-        EventQueue { near: Vec::new(), heap: Vec::new(), pushes: Vec::new() }
+        EventQueue {
+            first: NEVER,
+            row: ROWS,
+            rows: [Row::EMPTY; ROWS],
+            near: Vec::new(),
+            heap: Vec::new(),
+            pushes: Vec::new(),
+        }
     }
 
     /// Adds what `source` wants to happen at `at_ps`.
@@ -65,6 +117,26 @@ impl<E: Copy> EventQueue<E> {
     pub fn push(&mut self, at_ps: u64, source: u16, event: E) {
         let order = self.next_order(source);
         let entry = Entry { at_ps, order, event };
+        // The latest last one, plus one: 0 where there is none before this.
+        let (mut row, mut latest) = (ROWS, 0);
+        for (place, other) in self.rows.iter().enumerate() {
+            let fits = if other.last_ps < at_ps { other.last_ps + 1 } else { 0 };
+            row = if fits > latest { place } else { row };
+            latest = latest.max(fits);
+        }
+        let key = entry.key();
+        if key < self.first {
+            (self.first, self.row) = (key, row);
+        }
+        match self.rows.get_mut(row) {
+            Some(row) => row.push(entry),
+            None => self.push_among(entry),
+        }
+    }
+
+    /// Adds an event that may come before others of each row.
+    #[inline(never)]
+    fn push_among(&mut self, entry: Entry<E>) {
         let key = entry.key();
         if self.heap.first().is_some_and(|first| first.key() < key) {
             return self.push_far(entry);
@@ -79,17 +151,39 @@ impl<E: Copy> EventQueue<E> {
     /// Takes the first event, with its time in picoseconds.
     #[inline]
     pub fn pop(&mut self) -> Option<(u64, E)> {
+        let entry = match self.rows.get_mut(self.row) {
+            Some(row) => row.pop()?,
+            None => self.pop_among()?,
+        };
+        self.row = ROWS;
+        self.first = self.near.last().map_or(NEVER, Entry::key);
+        for (place, row) in self.rows.iter().enumerate() {
+            self.row = select_unpredictable(row.first < self.first, place, self.row);
+            self.first = self.first.min(row.first);
+        }
+        Some((entry.at_ps, entry.event))
+    }
+
+    /// Takes the first of those that are in no row.
+    #[inline]
+    fn pop_among(&mut self) -> Option<Entry<E>> {
         let first = self.near.pop()?;
         if self.near.is_empty() && !self.heap.is_empty() {
             self.refill();
         }
-        Some((first.at_ps, first.event))
+        Some(first)
     }
 
     /// When the first event happens, in picoseconds.
     #[inline]
     pub fn peek_ps(&self) -> Option<u64> {
-        self.near.last().map(|entry| entry.at_ps)
+        (!self.is_empty()).then_some(self.first_ps())
+    }
+
+    /// The same, or `u64::MAX` where none will.
+    #[inline]
+    pub fn first_ps(&self) -> u64 {
+        (self.first >> 64) as u64
     }
 
     /// The later half of the sorted goes into the heap.
@@ -129,13 +223,14 @@ impl<E: Copy> EventQueue<E> {
     /// Number of events.
     #[inline]
     pub fn len(&self) -> usize {
-        self.near.len() + self.heap.len()
+        let of_rows: usize = self.rows.iter().map(|row| row.entries.len()).sum();
+        of_rows + self.near.len() + self.heap.len()
     }
 
     /// Whether nothing will happen.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.near.is_empty()
+        self.first == NEVER
     }
 
     #[inline]

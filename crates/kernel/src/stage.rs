@@ -179,17 +179,17 @@ impl Timeline {
     /// Adds `duration_ps` in `stage` at the end.
     #[inline]
     pub fn push(&mut self, stage: Stage, duration_ps: u64) {
-        if duration_ps == 0 {
-            return;
-        }
         debug_assert!(duration_ps <= MOST_TIME_PS, "{duration_ps} ps in {stage:?}");
         let length = usize::from(self.length);
         if length > 0 && (self.segments[length - 1] >> DURATION_BITS) as u8 == stage as u8 {
             self.segments[length - 1] += duration_ps;
         } else if length < SEGMENTS {
-            self.segments[length] = (stage as u64) << DURATION_BITS | duration_ps;
-            self.length += 1;
-        } else {
+            // As in [`Timeline::of`]: whether a stage takes time is different each time.
+            let segment = (stage as u64) << DURATION_BITS | duration_ps;
+            let passed = duration_ps > 0;
+            self.segments[length] = if passed { segment } else { 0 };
+            self.length += u8::from(passed);
+        } else if duration_ps > 0 {
             self.push_full(stage, duration_ps);
         }
     }
@@ -224,6 +224,17 @@ impl Timeline {
     /// Adds all segments of `other` at the end.
     #[inline]
     pub fn append(&mut self, other: &Timeline) {
+        let (own, more) = (usize::from(self.length), usize::from(other.length));
+        // Where there has been room, neighbours are of different stages: at most the first becomes one with the last.
+        if own > 0 && own + more <= SEGMENTS && more < SEGMENTS {
+            let (last, first) = (self.segments[own - 1], other.segments[0]);
+            let same = last >> DURATION_BITS == first >> DURATION_BITS && more > 0;
+            self.segments[own - 1] += if same { first & DURATION } else { 0 };
+            let rest = &other.segments[usize::from(same)..more];
+            self.segments[own..][..rest.len()].copy_from_slice(rest);
+            self.length += rest.len() as u8;
+            return;
+        }
         for (stage, duration_ps) in other.iter() {
             self.push(stage, duration_ps);
         }

@@ -205,16 +205,6 @@ impl<T: Copy> Chunks<T> {
         Chunks { groups: self.groups.iter_mut().map(Group::fork).collect(), len: self.len }
     }
 
-    /// Makes all of them such as may be shared.
-    pub(super) fn share(&mut self) {
-        self.groups.iter_mut().for_each(Group::share);
-    }
-
-    /// The same, of which all may be shared.
-    pub(super) fn handle(&self) -> Self {
-        Chunks { groups: self.groups.iter().map(Group::handle).collect(), len: self.len }
-    }
-
     pub(super) fn touched_bytes(&self) -> u64 {
         self.groups.iter().flat_map(Group::chunks).map(Chunk::bytes).sum()
     }

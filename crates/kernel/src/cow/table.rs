@@ -1,6 +1,7 @@
 //! A vector whose forks write a little, all over it, and are dropped.
 
-use super::CowVec;
+use super::pieces::Pieces;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What is written beside what is shared, at most: more is put where it belongs, in chunks of one's own.
@@ -12,7 +13,7 @@ const NOTHING: u64 = u64::MAX;
 /// Neighbours lie beside each other, so many of them.
 const NEIGHBOURS_BITS: u32 = 3;
 
-/// A vector of fixed length over an implicit base value, like [`CowVec`], of which a fork and its origin keep what they
+/// A vector of fixed length over an implicit base value, like [`CowVec`](super::CowVec), of which a fork and its origin keep what they
 /// write beside what they share, element by element, as long as that is little: no chunk is copied for it.
 ///
 /// ```
@@ -28,21 +29,22 @@ pub struct CowTable<T: Copy>(Held<T>);
 
 #[derive(Clone, Debug)]
 enum Held<T: Copy> {
-    Owned(CowVec<T>),
+    Owned(Pieces<T>),
     /// What is shared, no chunk of which is anybody's own, and what differs from that.
-    Shared(Arc<CowVec<T>>, Changes<T>),
+    Shared(Arc<Pieces<T>>, Changes<T>),
     /// Never seen from outside: the elements are being moved.
     Moving,
 }
 
 impl<T: Copy> CowTable<T> {
-    /// A table of `len` elements, all `base`, in chunks of `chunk_len`; see [`CowVec::in_chunks`].
+    /// A table of `len` elements, all `base`, in chunks of a power of two of elements, at least `chunk_len`: the fewer,
+    /// the less is copied and taken at a write far from all others, and the more is kept of chunks.
     pub fn in_chunks(len: u64, base: T, chunk_len: u64) -> Self {
-        CowTable(Held::Owned(CowVec::in_chunks(len, base, chunk_len)))
+        CowTable(Held::Owned(Pieces::new(len, base, chunk_len)))
     }
 
     #[inline]
-    fn chunks(&self) -> &CowVec<T> {
+    fn pieces(&self) -> &Pieces<T> {
         match &self.0 {
             Held::Owned(all) => all,
             Held::Shared(all, _) => all,
@@ -53,13 +55,13 @@ impl<T: Copy> CowTable<T> {
     /// Number of elements.
     #[inline]
     pub fn len(&self) -> u64 {
-        self.chunks().len()
+        self.pieces().len()
     }
 
     /// Whether there are no elements.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.chunks().is_empty()
+        self.len() == 0
     }
 
     /// Element `i`.
@@ -81,6 +83,24 @@ impl<T: Copy> CowTable<T> {
     /// If `i` is not below the length.
     #[inline]
     pub fn get_mut(&mut self, i: u64) -> &mut T {
+        if let Held::Shared(..) = self.0 {
+            return self.get_mut_beside(i);
+        }
+        self.owned_mut(i)
+    }
+
+    /// An element of what nobody shares.
+    #[inline]
+    fn owned_mut(&mut self, i: u64) -> &mut T {
+        match &mut self.0 {
+            Held::Owned(all) => all.get_mut(i),
+            _ => unreachable!("the table is owned"),
+        }
+    }
+
+    /// Element `i`, to be written beside what is shared.
+    #[inline(never)]
+    fn get_mut_beside(&mut self, i: u64) -> &mut T {
         if matches!(&self.0, Held::Shared(_, changes) if changes.len >= MOST) {
             self.0 = Held::Owned(self.settle());
         }
@@ -107,16 +127,31 @@ impl<T: Copy> CowTable<T> {
     }
 
     /// A second table with the same elements. Costs a copy of what has been written beside what is shared; where that
-    /// is much, or where there has been no fork, a few nanoseconds per 16 chunks, too, and a copy of each that it
-    /// belongs to.
+    /// is much, or where there has been no fork, a nanosecond for a few chunks, too, and a copy of each that it belongs
+    /// to.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         if !matches!(&self.0, Held::Shared(_, changes) if changes.len <= MOST_OF_FORK) {
             let mut all = self.settle();
+            all.tidy();
             all.share();
             self.0 = Held::Shared(Arc::new(all), Changes::new());
         }
         self.clone()
+    }
+
+    /// Elements of these numbers, in their order; a whole chunk takes one look-up.
+    ///
+    /// # Panics
+    /// If one of them is not below the length.
+    pub fn range(&self, range: Range<u64>) -> impl Iterator<Item = T> + '_ {
+        let runs = self.pieces().runs(range);
+        runs.flat_map(move |(first, run)| {
+            (first..).zip(run).map(move |(i, &element)| match &self.0 {
+                Held::Shared(_, changes) => changes.get(i).unwrap_or(element),
+                _ => element,
+            })
+        })
     }
 
     /// All elements, from the first on.
@@ -127,13 +162,13 @@ impl<T: Copy> CowTable<T> {
     /// All elements, each where it belongs.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self) -> CowVec<T> {
+    fn settle(&mut self) -> Pieces<T> {
         let (all, changes) = match std::mem::replace(&mut self.0, Held::Moving) {
             Held::Owned(all) => return all,
             Held::Shared(all, changes) => (all, changes),
             Held::Moving => unreachable!("nobody sees elements that are being moved"),
         };
-        let mut all = Arc::try_unwrap(all).unwrap_or_else(|all| all.handle());
+        let mut all = Arc::try_unwrap(all).unwrap_or_else(|all| all.as_ref().clone());
         for (i, value) in changes.slots {
             if i != NOTHING {
                 *all.get_mut(i) = value;
@@ -170,9 +205,11 @@ impl<T: Copy> Changes<T> {
 
     #[inline]
     fn get(&self, i: u64) -> Option<T> {
-        if self.len == 0 {
-            return None;
-        }
+        if self.len == 0 { None } else { self.find(i) }
+    }
+
+    #[inline(never)]
+    fn find(&self, i: u64) -> Option<T> {
         let (found, value) = self.slots[self.slot(i)];
         (found == i).then_some(value)
     }
@@ -241,6 +278,9 @@ mod tests {
             }
             for (table, model) in &forks {
                 assert!(table.iter().eq(model.iter().copied()), "turn {turn}");
+                let (from, to) = (draws.below(len), draws.below(len));
+                let part = model[from.min(to) as usize..from.max(to) as usize].iter().copied();
+                assert!(table.range(from.min(to)..from.max(to)).eq(part), "turn {turn}");
             }
         }
     }
@@ -249,17 +289,17 @@ mod tests {
     fn what_a_fork_writes_copies_no_chunk_until_it_is_much() {
         let mut table = CowTable::in_chunks(1 << 20, 0u64, 1024);
         (0..1 << 20).step_by(512).for_each(|i| *table.get_mut(i) = i);
-        let before = table.chunks().touched_bytes();
+        let before = table.pieces().touched_bytes();
         let mut fork = table.fork();
         (0..MOST as u64).for_each(|i| *fork.get_mut(64 * i) = 1);
-        assert!(std::ptr::eq(fork.chunks(), table.chunks()));
+        assert!(std::ptr::eq(fork.pieces(), table.pieces()));
         *fork.get_mut(1) = 1;
-        assert!(matches!(fork.0, Held::Owned(_)) && fork.chunks().chunks.owned() > 0);
-        assert_eq!((fork.get(64), table.get(64), table.chunks().touched_bytes()), (1, 0, before));
+        assert!(matches!(fork.0, Held::Owned(_)) && fork.pieces().owned() > 0);
+        assert_eq!((fork.get(64), table.get(64), table.pieces().touched_bytes()), (1, 0, before));
     }
 
     #[test]
-    #[should_panic(expected = "elements 10 + 1 of 10")]
+    #[should_panic(expected = "element 10 of 10")]
     fn an_element_past_the_end_is_refused() {
         let mut table = CowTable::in_chunks(10, 0u8, 4);
         let _fork = table.fork();

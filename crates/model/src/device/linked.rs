@@ -15,6 +15,7 @@ use crate::request::{
 };
 use port::{NEVER, Parcel, Port, What};
 use queues::Queues;
+use std::hint::select_unpredictable;
 use tierscope_kernel::{EventQueue, Slab, Stage, Timeline};
 
 /// A request that the device holds: done with the last of its pages.
@@ -53,7 +54,7 @@ struct Waits {
 }
 
 /// A page of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Part<D> {
     held: u32,
     page: u64,
@@ -64,9 +65,7 @@ struct Part<D> {
     /// Of these bytes, those that are wanted first; 0 for none.
     ahead_bytes: u32,
     /// What the device said when these had been read.
-    ahead: Option<D>,
-    /// What it said when the page had been read or written.
-    done: Option<D>,
+    ahead: Option<Box<D>>,
 }
 
 /// A device of pages behind a link. A request is carried as the link's flow says: its command comes down; what
@@ -90,13 +89,18 @@ pub struct Linked<P: Pages> {
     pending: EventQueue<Parcel>,
     held: Slab<Held>,
     parts: Slab<Part<P::Done>>,
+    /// What the device said of each part when it had been read or written, by the part's number; of others, anything.
+    reports: Vec<P::Done>,
     page_bytes: u64,
+    /// By how many bits an address is shifted to the number of its page, where pages are a power of two.
+    page_shift: Option<u32>,
     queue_depth: u64,
     /// Requests that it holds at most, where these are bounded by themselves.
     commands: usize,
     held_pages: u64,
-    /// What happens next, and when.
+    /// What happens next, and when; and what does beside the device.
     upcoming: (u64, Event),
+    beside: (u64, Event),
     /// Room for what the device reports, kept to spare the allocation.
     done: Vec<P::Done>,
 }
@@ -124,11 +128,14 @@ impl<P: Pages> Linked<P> {
             pending: EventQueue::new(),
             held: Slab::new(),
             parts: Slab::new(),
+            reports: Vec::new(),
             page_bytes,
+            page_shift: page_bytes.is_power_of_two().then(|| page_bytes.ilog2()),
             queue_depth: u64::from(queue_depth),
             commands: usize::MAX,
             held_pages: 0,
             upcoming: (NEVER, Event::Device),
+            beside: (NEVER, Event::Send),
             done: Vec::new(),
         }
     }
@@ -144,12 +151,21 @@ impl<P: Pages> Linked<P> {
         &self.device
     }
 
+    /// The page of an address.
+    #[inline]
+    fn page_of(&self, address: u64) -> u64 {
+        match self.page_shift {
+            Some(shift) => address >> shift,
+            None => address / self.page_bytes,
+        }
+    }
+
     /// Pages of a request: the first, and how many.
     #[inline]
     fn pages(&self, request: &Request) -> (u64, u64) {
         let last_byte = request.address + u64::from(request.bytes.max(1)) - 1;
-        let first = request.address / self.page_bytes;
-        (first, last_byte / self.page_bytes - first + 1)
+        let first = self.page_of(request.address);
+        (first, self.page_of(last_byte) - first + 1)
     }
 
     /// Bytes of `page` that a request wants.
@@ -164,7 +180,7 @@ impl<P: Pages> Linked<P> {
         let Held { request, ahead, .. } = self.held[index];
         let bytes = self.bytes_of(&request, page);
         let ahead_bytes = ahead
-            .filter(|ahead| (request.address + u64::from(ahead.offset)) / self.page_bytes == page)
+            .filter(|ahead| self.page_of(request.address + u64::from(ahead.offset)) == page)
             .map_or(0, |ahead| ahead.bytes.min(bytes));
         self.parts.insert(Part {
             held: index,
@@ -173,7 +189,6 @@ impl<P: Pages> Linked<P> {
             arrived_ps: 0,
             ahead_bytes,
             ahead: None,
-            done: None,
         })
     }
 
@@ -199,7 +214,7 @@ impl<P: Pages> Linked<P> {
                 let part = &self.parts[part];
                 let (flow, background) = of(&self.held[part.held].request);
                 let ahead = matches!(what, What::Ahead(_));
-                let sent_bytes = part.ahead.map_or(0, |_| part.ahead_bytes);
+                let sent_bytes = part.ahead.as_ref().map_or(0, |_| part.ahead_bytes);
                 let bytes = if ahead { sent_bytes } else { part.bytes - sent_bytes };
                 (&flow.data, u64::from(bytes), background)
             }
@@ -235,10 +250,11 @@ impl<P: Pages> Linked<P> {
         let (legs, bytes, background) = self.legs(what);
         let Some(&next) = legs.get(leg as usize) else { return self.arrive(now_ps, what, out) };
         let Leg { direction, after_ps, .. } = next;
+        let is_last = leg as usize + 1 == legs.len();
         let message = next.message(bytes);
         // Somebody waits for what is wanted first.
         let posted = next.posted && !matches!(what, What::Ahead(_));
-        let parcel = Parcel { what, leg, message, direction, posted, background };
+        let parcel = Parcel { what, leg, is_last, message, direction, posted, background };
         if after_ps > 0 {
             self.pending.push(now_ps + after_ps, 0, parcel);
         } else {
@@ -444,7 +460,7 @@ impl<P: Pages> Linked<P> {
         let Part { page, bytes, ahead_bytes, held, .. } = *part;
         let Held { request: Request { write, background, .. }, manner, .. } = self.held[held];
         let whole = u64::from(bytes) == self.page_bytes;
-        let first = self.held[held].request.address / self.page_bytes;
+        let first = self.page_of(self.held[held].request.address);
         let access = PageAccess {
             token,
             page,
@@ -459,10 +475,21 @@ impl<P: Pages> Linked<P> {
         self.device.submit(at_ps, access);
     }
 
-    /// Pages have been written, or read and are to be sent up.
-    fn take_from_device(&mut self, at_ps: u64, out: &mut Vec<Completion>) {
+    /// Pages have been written, or read and are to be sent up; whether there were any.
+    #[inline]
+    fn take_from_device(&mut self, at_ps: u64, out: &mut Vec<Completion>) -> bool {
         let mut done = std::mem::take(&mut self.done);
         self.device.advance(at_ps, &mut done);
+        let any = !done.is_empty();
+        if any {
+            self.take_pages(&mut done, out);
+        }
+        self.done = done;
+        any
+    }
+
+    #[inline(never)]
+    fn take_pages(&mut self, done: &mut Vec<P::Done>, out: &mut Vec<Completion>) {
         for page in done.drain(..) {
             let (token, at_ps) = (page.token(), page.at_ps());
             let part = &mut self.parts[token];
@@ -472,43 +499,54 @@ impl<P: Pages> Linked<P> {
                 continue;
             }
             if page.is_ahead() {
-                part.ahead = Some(page);
+                part.ahead = Some(Box::new(page));
                 self.send_up(at_ps, index, What::Ahead(token), out);
                 continue;
             }
-            part.done = Some(page);
+            self.report(token, page);
             if self.held[index].request.write {
                 self.finish(at_ps, token, out);
             } else {
                 self.send_up(at_ps, index, What::Data(token), out);
             }
         }
-        self.done = done;
+    }
+
+    /// The device says of a part that it has been read or written.
+    #[inline]
+    fn report(&mut self, token: u32, done: P::Done) {
+        match self.reports.get_mut(token as usize) {
+            Some(report) => *report = done,
+            None => self.reports.resize(token as usize + 1, done),
+        }
     }
 
     /// The data that are wanted first have come up.
     fn answer_ahead(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
         let part = &self.parts[token];
         let held = &self.held[part.held];
-        if let Some(ahead) = held.ahead {
-            out.push(completion(ahead.id, held, at_ps, part.arrived_ps, part.ahead));
+        if let (Some(ahead), Some(done)) = (held.ahead, &part.ahead) {
+            out.push(completion(ahead.id, held, at_ps, part.arrived_ps, done.as_ref()));
         }
     }
 
     /// A page is done; if it was the last of its request, the host is told.
     fn finish(&mut self, at_ps: u64, token: u32, out: &mut Vec<Completion>) {
-        let Part { held: index, page, arrived_ps, done, .. } = self.parts[token];
+        let Part { held: index, page, arrived_ps, .. } = self.parts[token];
         self.held_pages -= 1;
         let held = &mut self.held[index];
-        let Held { request, manner, .. } = *held;
-        if let Some(first) = manner.pages.filter(|_| !request.write) {
-            let id = first + (page - request.address / self.page_bytes) as u32;
-            out.push(completion(id, held, at_ps, arrived_ps, done));
-        }
         held.pages_left -= 1;
         let ended = held.pages_left == 0;
         if ended {
             held.last = token;
+        }
+        let Held { request, manner, .. } = self.held[index];
+        if let Some(first) = manner.pages.filter(|_| !request.write) {
+            let id = first + (page - self.page_of(request.address)) as u32;
+            let done = &self.reports[token as usize];
+            out.push(completion(id, &self.held[index], at_ps, arrived_ps, done));
+        }
+        if ended {
             let what = if self.queues.is_some() { What::Entry(index) } else { What::Done(index) };
             self.go(at_ps, what, 0, out);
         } else {
@@ -521,9 +559,10 @@ impl<P: Pages> Linked<P> {
     fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<Completion>) {
         let held = self.held.remove(index);
         let part = self.parts.remove(held.last);
+        let report = &self.reports[held.last as usize];
         // Up to its completion entry; then the device holds back the interrupt.
         let entered_ps = self.queues.as_ref().map_or(at_ps, |_| held.waits.entered_ps);
-        let mut done = completion(held.request.id, &held, entered_ps, part.arrived_ps, part.done);
+        let mut done = completion(held.request.id, &held, entered_ps, part.arrived_ps, report);
         if let Some(queues) = &mut self.queues {
             queues.leave(held.queue);
             done.stages.push(Stage::Device, held.waits.raised_ps - entered_ps);
@@ -588,29 +627,38 @@ impl<P: Pages> Linked<P> {
         let mut none = Vec::new();
         self.go(now_ps, what, 0, &mut none);
         debug_assert!(none.is_empty(), "nothing is done before the store has been asked");
-        self.upcoming = self.next();
+        self.renew();
     }
 
-    /// The earliest of all that can happen. What has come down is in the device before the device
-    /// goes on at that time.
+    /// What happens next may be something else.
     #[inline]
-    fn next(&self) -> (u64, Event) {
+    fn renew(&mut self) {
         let [down, up] = &self.ports;
-        let mut first = (down.arrival_ps(), Event::Arrive(Direction::Down));
-        let device_ps = self.device.next_event_ps().unwrap_or(NEVER);
+        let mut first = (down.arrival_ps, Event::Arrive(Direction::Down));
+        // Without a branch for each: any of them may be the first.
         for (at_ps, event) in [
-            (device_ps, Event::Device),
-            (up.arrival_ps(), Event::Arrive(Direction::Up)),
-            (self.pending.peek_ps().unwrap_or(NEVER), Event::Send),
+            (up.arrival_ps, Event::Arrive(Direction::Up)),
+            (self.pending.first_ps(), Event::Send),
             (self.timer_ps(), Event::Interrupt),
             (down.free_ps, Event::SendNext(Direction::Down)),
             (up.free_ps, Event::SendNext(Direction::Up)),
         ] {
-            if at_ps < first.0 {
-                first = (at_ps, event);
-            }
+            first.1 = select_unpredictable(at_ps < first.0, event, first.1);
+            first.0 = first.0.min(at_ps);
         }
-        first
+        self.beside = first;
+        self.renew_device();
+    }
+
+    /// The same where the device alone has changed. What has come down is in it before it goes on at that time; all
+    /// else comes behind.
+    #[inline]
+    fn renew_device(&mut self) {
+        let device_ps = self.device.next_event_ps().unwrap_or(NEVER);
+        let (at_ps, event) = self.beside;
+        let is_down = matches!(event, Event::Arrive(Direction::Down));
+        let is_device = device_ps < at_ps || device_ps == at_ps && !is_down;
+        self.upcoming = if is_device { (device_ps, Event::Device) } else { (at_ps, event) };
     }
 
     /// When an interrupt comes that was held back.
@@ -623,11 +671,17 @@ impl<P: Pages> Linked<P> {
         match event {
             Event::Arrive(direction) => {
                 let sent = self.ports[direction as usize].take_sent(&self.link);
-                if let Some((at_ps, Parcel { what, leg, .. })) = sent {
-                    self.go(at_ps, what, leg + 1, out);
+                match sent {
+                    Some((at_ps, Parcel { what, is_last: true, .. })) => {
+                        self.arrive(at_ps, what, out)
+                    }
+                    Some((at_ps, Parcel { what, leg, .. })) => self.go(at_ps, what, leg + 1, out),
+                    None => {}
                 }
             }
-            Event::Device => self.take_from_device(at_ps, out),
+            Event::Device => {
+                self.take_from_device(at_ps, out);
+            }
             Event::Send => {
                 if let Some((at_ps, parcel)) = self.pending.pop() {
                     self.send(at_ps, parcel);
@@ -650,17 +704,15 @@ fn completion<D: PageDone>(
     held: &Held,
     at_ps: u64,
     arrived_ps: u64,
-    done: Option<D>,
+    done: &D,
 ) -> Completion {
     let Waits { told_ps, fetched_ps, .. } = held.waits;
     let mut stages = Timeline::new();
     stages.push(Stage::Link, told_ps - held.submitted_ps);
     stages.push(Stage::HostQueue, fetched_ps - told_ps);
     stages.push(Stage::Link, arrived_ps - fetched_ps);
-    if let Some(done) = done {
-        done.write_stages(&mut stages);
-        stages.push(Stage::Link, at_ps - done.at_ps());
-    }
+    done.write_stages(&mut stages);
+    stages.push(Stage::Link, at_ps - done.at_ps());
     Completion::new(id, at_ps, stages)
 }
 
@@ -732,8 +784,16 @@ impl<P: Pages> Device for Linked<P> {
             if at_ps > now_ps || at_ps == NEVER {
                 return;
             }
-            self.happen(at_ps, event, out);
-            self.upcoming = self.next();
+            if let Event::Device = event {
+                if self.take_from_device(at_ps, out) {
+                    self.renew();
+                } else {
+                    self.renew_device();
+                }
+            } else {
+                self.happen(at_ps, event, out);
+                self.renew();
+            }
         }
     }
 
@@ -768,7 +828,7 @@ impl<P: Pages> Device for Linked<P> {
         (self.held, self.parts, self.held_pages) = (Slab::new(), Slab::new(), 0);
         self.queues = self.queues.as_ref().map(|queues| Box::new(queues.emptied()));
         let mut outage = self.device.cut_power(now_ps);
-        self.upcoming = self.next();
+        self.renew();
         outage.touched.iter_mut().for_each(|page| *page *= self.page_bytes);
         outage
     }
@@ -789,11 +849,14 @@ impl<P: Pages> Device for Linked<P> {
             pending: self.pending.clone(),
             held: self.held.clone(),
             parts: self.parts.clone(),
+            reports: self.reports.clone(),
             page_bytes: self.page_bytes,
+            page_shift: self.page_shift,
             queue_depth: self.queue_depth,
             commands: self.commands,
             held_pages: self.held_pages,
             upcoming: self.upcoming,
+            beside: self.beside,
             done: Vec::new(),
         }
     }
@@ -821,18 +884,18 @@ impl<P: Pages> Device for Linked<P> {
                 },
             );
         }
-        self.upcoming = self.next();
+        self.renew_device();
     }
 
     fn warm_control(&mut self, now_ps: u64, control: Control) {
         let control = self.page_control(control);
         self.device.warm_control(now_ps, control);
-        self.upcoming = self.next();
+        self.renew_device();
     }
 
     fn take_over_warmed(&mut self, warmed: &mut Self) {
         self.device.take_over_warmed(&mut warmed.device);
-        self.upcoming = self.next();
+        self.renew_device();
     }
 
     fn medium_wait(&self, address: u64) -> MediumWait {

@@ -19,6 +19,7 @@ mod report;
 mod shared;
 mod spec;
 pub mod translation;
+mod turns;
 mod warm;
 
 pub use idle::IdleCounts;
@@ -46,7 +47,8 @@ use power::Contents;
 use shared::Shared;
 use std::collections::VecDeque;
 use tierscope_kernel::{CowCell, EventQueue, Slab, Stage, Timeline};
-use translation::{Geometry, Initial, Page, Place, Policy, Stripe, Translation};
+use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
+use turns::Turns;
 use warm::AtOnce;
 
 /// A drive behind its link.
@@ -128,6 +130,8 @@ enum Event {
 struct Work {
     /// Pages of the host that are being programmed.
     programs: u32,
+    /// There is no room for more before what is being collected has been erased.
+    lacks_room: bool,
     collection: Option<Collection>,
 }
 
@@ -160,8 +164,8 @@ pub struct Ssd {
     /// Programs of the host that a lane has under way at most: one in the array, one in the
     /// registers, in each plane.
     lane_programs: u32,
-    /// Lanes that have as many under way.
-    busy_lanes: u32,
+    /// The turns of the stripe whose lanes may have another page of the host.
+    turns: Turns,
     free_blocks: u32,
     copies: u32,
     /// What a drive that collects in pauses knows of them.
@@ -170,8 +174,9 @@ pub struct Ssd {
     /// What flash takes, where it is known, and what controller, memory and interface take, in watts.
     power: Option<NandPowerSpec>,
     controller_w: Option<f64>,
-    /// When each processor is free.
+    /// When each processor is free, and which of them is free first.
     cores: Vec<u64>,
+    core: usize,
     firmware: SsdFirmwareSpec,
     memory: Lane,
     memory_ps: u64,
@@ -240,7 +245,6 @@ impl Ssd {
             flash_page_bytes: spec.nand.page.bytes() as u32,
             nand: Nand::new(&spec.nand, spec.split),
             layer,
-            stripe,
             map,
             log,
             buffer: CowCell::new(Buffer::new(
@@ -255,7 +259,8 @@ impl Ssd {
             hold_up_ps: buffer.hold_up_time.map(|it| it.picoseconds()),
             command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
             lane_programs: 2 * spec.nand.planes,
-            busy_lanes: 0,
+            turns: Turns::new(stripe.round()),
+            stripe,
             free_blocks: free,
             copies: spec.collection.copies,
             idle: Idle::new(&spec.collection),
@@ -263,6 +268,7 @@ impl Ssd {
             power: spec.nand.power.clone(),
             controller_w: spec.controller_power.map(|power| power.nanowatts() as f64 * 1e-9),
             cores: vec![0; spec.firmware.cores as usize],
+            core: 0,
             firmware: spec.firmware.clone(),
             memory: Lane::new(buffer.bandwidth.bytes_per_second()),
             memory_ps: buffer.latency.picoseconds(),
@@ -294,18 +300,16 @@ impl Ssd {
 
     // ---- Host -----------------------------------------------------------------------------------
 
-    /// The processor that is free first works on a page, or a command; from when until when.
+    /// The processor that is free first works on a page, or a command; from when until when. As each takes the same
+    /// time, that is the one that has been at work for longest.
     #[inline]
     fn occupy_core(&mut self, now_ps: u64) -> (u64, u64) {
-        let mut core = 0;
-        for other in 1..self.cores.len() {
-            if self.cores[other] < self.cores[core] {
-                core = other;
-            }
-        }
-        let start_ps = self.cores[core].max(now_ps);
-        self.cores[core] = start_ps + self.firmware.page_time.picoseconds();
-        (start_ps, self.cores[core])
+        let free_ps = &mut self.cores[self.core];
+        let start_ps = now_ps.max(*free_ps);
+        *free_ps = start_ps + self.firmware.page_time.picoseconds();
+        let end_ps = *free_ps;
+        self.core = if self.core + 1 == self.cores.len() { 0 } else { self.core + 1 };
+        (start_ps, end_ps)
     }
 
     /// An access goes through the buffer's memory; when that is done.
@@ -323,6 +327,7 @@ impl Ssd {
     }
 
     /// Firmware hands on an access.
+    #[inline(never)]
     fn ready(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         if self.accesses[index].access.write {
             let end_ps = self.cross_memory(now_ps, index);
@@ -351,7 +356,8 @@ impl Ssd {
             // Nothing was written there: zeros.
             return self.answer(now_ps, index, out);
         };
-        if !self.layer.is_programmed(place) {
+        let at = self.layer.geometry().page_of(place);
+        if !self.layer.is_page_programmed(at) {
             // It is on its way into flash.
             self.host.buffer_hits += 1;
             let end_ps = self.cross_memory(now_ps, index);
@@ -361,18 +367,18 @@ impl Ssd {
         if self.joins(index) {
             return;
         }
-        self.read_flash(index, place);
+        self.read_flash(index, at);
     }
 
-    /// Reads a page from its place in flash.
-    fn read_flash(&mut self, index: u32, place: Place) {
+    /// Reads a page from flash.
+    fn read_flash(&mut self, index: u32, page: Page) {
         let demand = !self.accesses[index].access.background;
         let job = self.jobs.insert(Job::Read { access: index });
-        let page = self.layer.geometry().page_of(place);
         self.operate(job, Kind::Read, page, 1, demand);
     }
 
     /// The data of a write are in the buffer's memory, and want an entry.
+    #[inline(never)]
     fn come(&mut self, now_ps: u64, index: u32, out: &mut Vec<DonePage>) {
         let PageAccess { page, whole, .. } = self.accesses[index].access;
         let fills = !whole && !self.buffer.holds(page);
@@ -429,15 +435,14 @@ impl Ssd {
     }
 
     /// An access is done.
+    #[inline(never)]
     fn answer(&mut self, at_ps: u64, index: u32, out: &mut Vec<DonePage>) {
-        let Access { access, stages, clock_ps, .. } = self.accesses.remove(index);
-        debug_assert_eq!(clock_ps, at_ps);
-        if access.write {
-            self.host.written_pages += 1;
-        } else {
-            self.host.read_pages += 1;
-        }
-        out.push(DonePage { token: access.token, at_ps, stages });
+        let it = &self.accesses[index];
+        debug_assert_eq!(it.clock_ps, at_ps);
+        self.host.written_pages += u64::from(it.access.write);
+        self.host.read_pages += u64::from(!it.access.write);
+        out.push(DonePage { token: it.access.token, at_ps, stages: it.stages });
+        self.accesses.remove(index);
         self.begin_pause(at_ps);
     }
 
@@ -469,6 +474,7 @@ impl Ssd {
     }
 
     /// Flash has done an operation.
+    #[inline(never)]
     fn done(&mut self, done: &nand::Done, out: &mut Vec<DonePage>) {
         match self.jobs.remove(done.token) {
             Job::Read { access } => {
@@ -501,6 +507,7 @@ impl Ssd {
                 self.layer.erased(lane, block);
                 let collected = self.work[lane as usize].collection.take();
                 self.collecting -= u32::from(collected.is_some());
+                self.has_room(lane);
                 self.merge_erased(lane);
                 self.collect(lane);
                 self.admit(done.at_ps, out);
@@ -581,10 +588,8 @@ impl Pages for Ssd {
 
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
-        match (self.events.peek_ps(), self.nand.next_event_ps()) {
-            (Some(own_ps), Some(nand_ps)) => Some(own_ps.min(nand_ps)),
-            (own_ps, nand_ps) => own_ps.or(nand_ps),
-        }
+        let first_ps = self.events.first_ps().min(self.nand.first_ps());
+        (first_ps != u64::MAX).then_some(first_ps)
     }
 
     fn keeps_answered(&self) -> bool {
@@ -613,6 +618,7 @@ impl Pages for Ssd {
             nand: self.nand.clone(),
             layer: self.layer.fork(),
             stripe: self.stripe.clone(),
+            turns: self.turns.clone(),
             map: self.map.clone(),
             log: self.log.as_mut().map(|log| Box::new(log.fork())),
             idle: self.idle.clone(),
@@ -682,10 +688,13 @@ impl Pages for Ssd {
 
     /// Of what happens at the same time, flash comes first.
     fn advance(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
-        while let Some(at_ps) = self.next_event_ps()
-            && at_ps <= now_ps
-        {
-            if self.nand.next_event_ps() == Some(at_ps) {
+        loop {
+            let (nand_ps, own_ps) = (self.nand.first_ps(), self.events.first_ps());
+            let at_ps = nand_ps.min(own_ps);
+            if at_ps > now_ps || at_ps == u64::MAX {
+                return;
+            }
+            if nand_ps == at_ps {
                 let mut done = std::mem::take(&mut self.done);
                 self.nand.advance(at_ps, &mut done);
                 for one in done.drain(..) {

@@ -65,6 +65,19 @@ impl Message {
     }
 }
 
+/// What became of a message that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// When it has come to the other end, or has left, if nobody waits until it has come.
+    pub at_ps: u64,
+    /// By what the end of the transfer is found again ([`Link::left_ps`]).
+    pub mark: u64,
+    /// How much later than its last byte has left that is.
+    pub after_ps: u64,
+    /// Bytes that the link has moved for it.
+    pub moved_bytes: u64,
+}
+
 /// What carries messages between a host and a device: bandwidth as a resource in time.
 ///
 /// Law of every implementation (`conformance::link_laws`): what is sent in one direction arrives
@@ -77,6 +90,16 @@ pub trait Link: Clone {
     /// calls for a direction. When the first byte leaves, and when the last has come to the other
     /// end, in picoseconds.
     fn transfer(&mut self, now_ps: u64, message: Message, direction: Direction) -> (u64, u64);
+
+    /// The same, and all that is to be known of it; of a message that is posted, nobody waits until it has come.
+    #[inline]
+    fn send(&mut self, now_ps: u64, message: Message, direction: Direction, posted: bool) -> Sent {
+        let (_, come_ps) = self.transfer(now_ps, message, direction);
+        let at_ps = if posted { self.free_ps(direction) } else { come_ps };
+        let mark = self.mark();
+        let after_ps = at_ps.saturating_sub(self.left_ps(mark));
+        Sent { at_ps, mark, after_ps, moved_bytes: self.moved_bytes(message) }
+    }
 
     /// From when on the direction has nothing left to send, in picoseconds.
     fn free_ps(&self, direction: Direction) -> u64;
@@ -231,6 +254,19 @@ macro_rules! register {
             ) -> (u64, u64) {
                 match self {
                     $( AnyLink::$link(link) => link.transfer(now_ps, message, direction) ),*
+                }
+            }
+
+            #[inline]
+            fn send(
+                &mut self,
+                now_ps: u64,
+                message: Message,
+                direction: Direction,
+                posted: bool,
+            ) -> Sent {
+                match self {
+                    $( AnyLink::$link(link) => link.send(now_ps, message, direction, posted) ),*
                 }
             }
 

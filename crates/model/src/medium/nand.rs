@@ -158,6 +158,8 @@ pub struct Nand {
     erase_ps: u64,
     cycle_ps: u64,
     bus_bytes_per_second: u64,
+    /// Bytes of a page, and the time of the channel for them.
+    page_data_ps: (u32, u64),
     multi_plane_reads: MultiPlaneReads,
     multi_plane_programs: bool,
     abilities: Abilities,
@@ -179,7 +181,7 @@ impl Nand {
         let times = |times: &PageTimesSpec| {
             (times.read_latency.picoseconds(), times.program_latency.picoseconds())
         };
-        Nand {
+        let mut nand = Nand {
             twins,
             dies: vec![Die::default(); spec.all_dies() as usize / twins as usize],
             buses: vec![Bus::default(); (spec.channels / twins) as usize],
@@ -189,6 +191,7 @@ impl Nand {
             erase_ps: spec.erase_latency.picoseconds(),
             cycle_ps: spec.command_cycle.picoseconds(),
             bus_bytes_per_second: spec.bus_bandwidth().bytes_per_second(),
+            page_data_ps: (0, 0),
             multi_plane_reads: spec.multi_plane_reads,
             multi_plane_programs: spec.multi_plane_programs,
             abilities: Abilities {
@@ -203,7 +206,10 @@ impl Nand {
             given: Vec::new(),
             events: EventQueue::new(),
             counts: NandCounts::default(),
-        }
+        };
+        let page_bytes = spec.page.bytes() as u32;
+        nand.page_data_ps = (page_bytes, nand.data_ps(page_bytes));
+        nand
     }
 
     /// Takes an operation, which starts with the next call of [`Nand::start_all`]: what is given
@@ -245,9 +251,15 @@ impl Nand {
         self.events.peek_ps()
     }
 
+    /// The same, or `u64::MAX` if nothing will.
+    #[inline]
+    pub fn first_ps(&self) -> u64 {
+        self.events.first_ps()
+    }
+
     /// Does all that is due until `now_ps` and appends what was done by then, in order of time.
     pub fn advance(&mut self, now_ps: u64, out: &mut Vec<Done>) {
-        while self.events.peek_ps().is_some_and(|at_ps| at_ps <= now_ps)
+        while self.events.first_ps() <= now_ps
             && let Some((at_ps, event)) = self.events.pop()
         {
             self.happen(at_ps, event, out);
@@ -335,12 +347,19 @@ impl Nand {
     /// Time of the channel for so many bytes, rounded up.
     #[inline]
     pub fn data_ps(&self, bytes: u32) -> u64 {
+        let (known_bytes, known_ps) = self.page_data_ps;
+        if bytes == known_bytes {
+            return known_ps;
+        }
         (u64::from(bytes) * 1_000_000_000_000).div_ceil(self.bus_bytes_per_second)
     }
 
     #[inline]
     fn array_ps(&self, operation: &Operation) -> u64 {
-        let (read_ps, program_ps) = self.page_ps[operation.page as usize % self.page_ps.len()];
+        let (read_ps, program_ps) = match self.page_ps[..] {
+            [all] => all,
+            _ => self.page_ps[operation.page as usize % self.page_ps.len()],
+        };
         match operation.kind {
             Kind::Read => read_ps,
             Kind::Program => program_ps,
@@ -354,7 +373,6 @@ impl Nand {
             Event::Array { die, generation } => {
                 if self.dies[die as usize].generation == generation {
                     self.end_array(at_ps, die, out);
-                    self.start(at_ps, die);
                 }
             }
             Event::Suspended { die, generation } => {
@@ -382,9 +400,18 @@ impl Nand {
 
     /// Starts all that a die can start at `now_ps`.
     fn start(&mut self, now_ps: u64, die: u32) {
-        self.program_loaded(now_ps, die);
+        let state = &self.dies[die as usize];
+        if state.is_full() {
+            return;
+        }
+        if state.registers.is_some_and(|it| it.loaded) {
+            self.program_loaded(now_ps, die);
+        }
         if self.dies[die as usize].resumes(&self.abilities) {
             self.resume(now_ps, die);
+        }
+        if self.dies[die as usize].is_idle() {
+            return;
         }
         let held = &self.held;
         let next = self.dies[die as usize]
@@ -583,7 +610,8 @@ impl Nand {
                 held.first_end_ps = at_ps;
                 index = held.next;
             }
-            return self.hand_out(at_ps, die);
+            self.hand_out(at_ps, die);
+            return;
         }
         let (mut index, kind) = (working.group, working.kind);
         state.array = None;
@@ -595,16 +623,18 @@ impl Nand {
             out.push(held.done(at_ps));
             index = held.next;
         }
+        self.start(at_ps, die);
     }
 
-    /// What has been read goes into the cache registers, if they are free, and is to leave.
-    fn hand_out(&mut self, now_ps: u64, die: u32) {
+    /// What has been read goes into the cache registers, if there is something and they are free, and is to leave; whether
+    /// it does. The die has started what it can start then.
+    fn hand_out(&mut self, now_ps: u64, die: u32) -> bool {
         let state = &mut self.dies[die as usize];
         let finished = |working: &mut Working| working.phase == Phase::Finished;
         if state.registers.is_some() {
-            return;
+            return false;
         }
-        let Some(Working { group, kind, .. }) = state.array.take_if(finished) else { return };
+        let Some(Working { group, kind, .. }) = state.array.take_if(finished) else { return false };
         let left = self.group(group).count() as u32;
         let registers = Registers { group, kind, loaded: false, left };
         self.dies[die as usize].registers = Some(registers);
@@ -616,6 +646,7 @@ impl Nand {
             self.want(now_ps, die, Turn::Out(index), operation.demand);
             index = next;
         }
+        true
     }
 
     /// The data of an operation have left its die.
@@ -628,8 +659,9 @@ impl Nand {
             registers.left -= 1;
             if registers.left == 0 {
                 state.registers = None;
-                self.hand_out(at_ps, die);
-                self.start(at_ps, die);
+                if !self.hand_out(at_ps, die) {
+                    self.start(at_ps, die);
+                }
             }
         }
     }
@@ -640,13 +672,13 @@ impl Nand {
     fn want(&mut self, now_ps: u64, die: u32, turn: Turn, is_read: bool) {
         let channel = die / self.dies_of_channel;
         let bus = &mut self.buses[channel as usize];
-        bus.push(turn, is_read);
-        if bus.announced {
-            return;
+        if bus.free_ps <= now_ps && !bus.announced {
+            // Nothing else waits.
+            bus.pass(is_read);
+            return self.take(now_ps, channel, turn);
         }
-        if bus.free_ps <= now_ps {
-            self.go_on(now_ps, channel);
-        } else {
+        bus.push(turn, is_read);
+        if !bus.announced {
             bus.announced = true;
             self.events.push(bus.free_ps, 1, Event::Free { channel });
         }
@@ -655,7 +687,13 @@ impl Nand {
     /// A channel that is free takes what is next.
     fn go_on(&mut self, now_ps: u64, channel: u32) {
         let reads_ahead = self.abilities.reads_ahead;
-        let Some(turn) = self.buses[channel as usize].pop(reads_ahead) else { return };
+        if let Some(turn) = self.buses[channel as usize].pop(reads_ahead) {
+            self.take(now_ps, channel, turn);
+        }
+    }
+
+    /// A channel that is free is taken from `now_ps` on.
+    fn take(&mut self, now_ps: u64, channel: u32, turn: Turn) {
         let duration_ps = self.duration_ps(turn);
         let bus = &mut self.buses[channel as usize];
         let end_ps = bus.take(now_ps, duration_ps);

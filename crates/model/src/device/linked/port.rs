@@ -1,7 +1,7 @@
 //! What is sent over a link, and waits for it.
 
 use crate::link::nvme::NvmeCounts;
-use crate::link::{AnyLink, Direction, Link, Message};
+use crate::link::{self, AnyLink, Direction, Link, Message};
 use std::collections::VecDeque;
 
 /// A time that never comes.
@@ -55,8 +55,9 @@ impl What {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parcel {
     pub(super) what: What,
-    /// Which of its messages.
+    /// Which of its messages, and whether that is the last.
     pub(super) leg: u32,
+    pub(super) is_last: bool,
     pub(super) message: Message,
     pub(super) direction: Direction,
     pub(super) posted: bool,
@@ -73,6 +74,8 @@ pub(super) struct Port {
     background: VecDeque<Parcel>,
     /// When the next one that waits can be sent.
     pub(super) free_ps: u64,
+    /// When the next of what has been sent has come, or left.
+    pub(super) arrival_ps: u64,
     /// Bytes that the link has moved.
     pub(super) moved_bytes: u64,
     /// Sent, in the order in which they have come, or have left where nobody waits for more.
@@ -98,6 +101,7 @@ impl Port {
             demand: VecDeque::new(),
             background: VecDeque::new(),
             free_ps: NEVER,
+            arrival_ps: NEVER,
             moved_bytes: 0,
             sent: VecDeque::new(),
         }
@@ -129,13 +133,22 @@ impl Port {
 
     #[inline]
     pub(super) fn put_on(&mut self, link: &mut AnyLink, now_ps: u64, parcel: Parcel) {
-        let (_, come_ps) = link.transfer(now_ps, parcel.message, self.direction);
-        self.moved_bytes += link.moved_bytes(parcel.message);
-        let at_ps = if parcel.posted { link.free_ps(self.direction) } else { come_ps };
-        let mark = link.mark();
-        let after_ps = at_ps.saturating_sub(link.left_ps(mark));
-        let later = self.sent.iter().rev().take_while(|sent| sent.at_ps > at_ps).count();
-        self.sent.insert(self.sent.len() - later, Sent { at_ps, mark, after_ps, parcel });
+        let link::Sent { at_ps, mark, after_ps, moved_bytes } =
+            link.send(now_ps, parcel.message, self.direction, parcel.posted);
+        self.moved_bytes += moved_bytes;
+        let sent = Sent { at_ps, mark, after_ps, parcel };
+        // As a rule it is the last.
+        match self.sent.iter().rev().take_while(|sent| sent.at_ps > at_ps).count() {
+            0 => self.sent.push_back(sent),
+            later => self.sent.insert(self.sent.len() - later, sent),
+        }
+        self.note_first();
+    }
+
+    /// The first of what has been sent may be another.
+    #[inline]
+    fn note_first(&mut self) {
+        self.arrival_ps = self.sent.front().map_or(NEVER, |sent| sent.at_ps);
     }
 
     /// The first that has been sent has come, or left, and when; unless it does so later than was known.
@@ -145,9 +158,13 @@ impl Port {
         let left_ps = link.left_ps(first.mark);
         if left_ps > 0 && left_ps + first.after_ps > first.at_ps {
             first.at_ps = left_ps + first.after_ps;
+            self.arrival_ps = first.at_ps;
             return None;
         }
-        self.sent.pop_front().map(|sent| (sent.at_ps, sent.parcel))
+        let (at_ps, parcel) = (first.at_ps, first.parcel);
+        self.sent.pop_front();
+        self.note_first();
+        Some((at_ps, parcel))
     }
 
     /// The link has become free, unless the other direction of one that is not duplex was faster.
@@ -164,11 +181,5 @@ impl Port {
         let queues = [&self.ends, &self.demand, &self.background];
         let idle = queues.into_iter().all(VecDeque::is_empty);
         self.free_ps = if idle { NEVER } else { link.free_ps(self.direction) };
-    }
-
-    /// When the next of what has been sent has come, or left.
-    #[inline]
-    pub(super) fn arrival_ps(&self) -> u64 {
-        self.sent.front().map_or(NEVER, |sent| sent.at_ps)
     }
 }

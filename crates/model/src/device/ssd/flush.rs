@@ -1,7 +1,7 @@
 //! From the buffer to flash.
 
 use super::translation::{Page, Stream};
-use super::{Job, NONE, Ssd};
+use super::{Job, NONE, Ssd, Work};
 use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
@@ -27,6 +27,7 @@ impl Ssd {
                 continue;
             }
             let Some(first) = self.next_page() else { return };
+            self.ask_for_places(self.command_pages * page_units);
             let mut page = Some(first);
             while let Some(it) = page {
                 self.program(it, page_units);
@@ -44,47 +45,68 @@ impl Ssd {
         }
     }
 
+    /// Where the next units to be programmed lie is looked up for all of them: each lies far from the others in memory,
+    /// which is asked for them at once so, and not one after the other.
+    fn ask_for_places(&self, units: u32) {
+        let next = |entry: &u32| self.buffer.next_dirty(*entry);
+        let entries = std::iter::successors(self.buffer.first_dirty(), next);
+        entries.take(units as usize).for_each(|entry| self.layer.ask_for(self.buffer.unit(entry)));
+    }
+
     /// The next page of the stripe on a lane that has room and is not too busy.
     fn next_page(&mut self) -> Option<Page> {
-        // All lanes are as busy as may be: a whole round would find none.
-        if self.busy_lanes == self.work.len() as u32 {
-            return None;
-        }
         let round = self.stripe.round();
-        for _ in 0..round {
-            let lane = self.stripe.lane(self.turn);
-            // As a rule several are busy: no division for each.
-            self.turn = if self.turn + 1 == round { 0 } else { self.turn + 1 };
-            if self.is_busy(lane) {
-                continue;
-            }
+        let mut left = round;
+        // As a rule most lanes are busy, or wait for an erase: their turns are passed over.
+        while let Some((turn, passed)) = self.turns.next(self.turn).filter(|it| it.1 < left) {
+            let lane = self.stripe.lane(turn);
+            self.turn = if turn + 1 == round { 0 } else { turn + 1 };
+            left -= passed + 1;
             if let Some(page) = self.layer.allocate(lane, Stream::Host) {
                 return Some(page);
             }
             self.collect(lane);
+            // Until it is erased what is being collected there is nothing to do.
+            let collects = self.work[lane as usize].collection.is_some() && self.idle.is_none();
+            self.change_lane(lane, |work| work.lacks_room = collects);
         }
+        self.turn = (self.turn + left) % round;
         None
     }
 
-    /// Whether the host has as many pages under way on a lane as may be.
+    /// Whether the lane may have another page of the host.
     #[inline]
-    fn is_busy(&self, lane: u32) -> bool {
-        self.work[lane as usize].programs + self.command_pages > self.lane_programs
+    fn is_open(&self, lane: u32) -> bool {
+        let work = &self.work[lane as usize];
+        work.programs + self.command_pages <= self.lane_programs && !work.lacks_room
+    }
+
+    /// Something changes by which a lane may have another page of the host, or may not.
+    #[inline]
+    fn change_lane(&mut self, lane: u32, change: impl FnOnce(&mut Work)) {
+        let was_open = self.is_open(lane);
+        change(&mut self.work[lane as usize]);
+        let is_open = self.is_open(lane);
+        if is_open != was_open {
+            self.turns.set(self.stripe.turns(lane), is_open);
+        }
     }
 
     /// The host has a page more under way on a lane.
     #[inline]
     pub(super) fn begin_program(&mut self, lane: u32) {
-        let was_busy = self.is_busy(lane);
-        self.work[lane as usize].programs += 1;
-        self.busy_lanes += u32::from(self.is_busy(lane) && !was_busy);
+        self.change_lane(lane, |work| work.programs += 1);
     }
 
     #[inline]
     fn end_program(&mut self, lane: u32) {
-        let was_busy = self.is_busy(lane);
-        self.work[lane as usize].programs -= 1;
-        self.busy_lanes -= u32::from(was_busy && !self.is_busy(lane));
+        self.change_lane(lane, |work| work.programs -= 1);
+    }
+
+    /// A block of a lane has been erased.
+    #[inline]
+    pub(super) fn has_room(&mut self, lane: u32) {
+        self.change_lane(lane, |work| work.lacks_room = false);
     }
 
     /// Programs a page with the oldest of what is dirty.

@@ -23,7 +23,7 @@ impl Ssd {
         }
         let place = self.layer.place(page).filter(|place| self.layer.is_programmed(*place));
         if let Some(place) = place {
-            self.read_flash(index, place);
+            self.read_flash(index, self.layer.geometry().page_of(place));
         }
         place.is_some()
     }

@@ -6,7 +6,7 @@
 //! takes the one that was written last, by the number that each carries in its spare bytes.
 
 use super::translation::{Page, Place};
-use super::{Buffer, Collection, Job, Ssd};
+use super::{Buffer, Collection, Job, Ssd, Turns};
 use crate::medium::nand::NandCounts;
 use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
 use tierscope_kernel::{CowCell, CowMap, EventQueue, NumberMap, Slab};
@@ -372,10 +372,10 @@ impl Ssd {
     fn drop_work(&mut self, now_ps: u64) {
         self.nand.cut_power();
         let jobs = std::mem::replace(&mut self.jobs, Slab::new());
-        (self.busy_lanes, self.programming) = (0, 0);
+        (self.turns, self.programming) = (Turns::new(self.stripe.round()), 0);
         let geometry = *self.layer.geometry();
         for (lane, work) in (0..).zip(&mut self.work) {
-            work.programs = 0;
+            (work.programs, work.lacks_room) = (0, false);
             work.collection = work.collection.take().map(|was| {
                 let block = was.block();
                 let first = geometry.place(Page { lane, block, page: 0 }, 0);

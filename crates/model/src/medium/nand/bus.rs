@@ -45,6 +45,13 @@ impl Bus {
         self.reads.is_empty() && self.others.is_empty()
     }
 
+    /// Something goes that has not waited.
+    #[inline]
+    pub fn pass(&mut self, is_read: bool) {
+        debug_assert!(self.is_empty());
+        self.passed = if is_read { self.passed } else { 0 };
+    }
+
     /// Takes what is next.
     #[inline]
     pub fn pop(&mut self, reads_ahead: u32) -> Option<Turn> {

@@ -92,7 +92,21 @@ enum Choice {
 }
 
 impl Die {
+    /// Whether nothing waits.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.reads.is_empty() && self.others.is_empty()
+    }
+
+    /// Whether array and registers are such that nothing can start, whatever waits: the array reads, which nothing
+    /// suspends, or both have something.
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.array.is_some_and(|it| it.kind == Kind::Read || self.registers.is_some())
+    }
+
     /// Which queue is next, where `order_of` numbers operations as they came.
+    #[inline]
     fn choose(&self, reads_ahead: u32, order_of: impl Fn(u32) -> u64) -> Option<Choice> {
         let other = self.others.front();
         let Some(&read) = self.reads.front() else { return other.map(|_| Choice::Other) };
@@ -105,6 +119,7 @@ impl Die {
     }
 
     /// Whether what is suspended goes on: no read may interrupt it any more.
+    #[inline]
     pub fn resumes(&self, abilities: &Abilities) -> bool {
         let idle = self.array.is_none() && self.registers.is_none();
         let reads = !self.reads.is_empty() && self.passed < abilities.reads_ahead;
@@ -112,6 +127,7 @@ impl Die {
     }
 
     /// Whether a read that waits interrupts what the array does at `now_ps`.
+    #[inline]
     pub fn suspends(&self, abilities: &Abilities, now_ps: u64) -> bool {
         let Some(Working { kind, phase: Phase::Busy, time_ps, suspends, .. }) = self.array else {
             return false;
@@ -126,6 +142,7 @@ impl Die {
 
     /// What the die can start now, where `of` tells what an operation is, and numbers operations as
     /// they came.
+    #[inline]
     pub fn next(&self, abilities: &Abilities, of: impl Fn(u32) -> (Kind, u64)) -> Option<Next> {
         let free = self.array.is_none();
         let unused = self.registers.is_none();
@@ -145,6 +162,7 @@ impl Die {
         }
     }
 
+    #[inline]
     fn is_programming(&self) -> bool {
         let programs = |array: Working| array.kind == Kind::Program && array.phase == Phase::Busy;
         self.array.is_some_and(programs)

@@ -32,6 +32,8 @@ const UNTOUCHED: u32 = u32::MAX;
 const TRIMMED: u32 = u32::MAX - 1;
 /// The most places that numbers of 32 bits have.
 pub const MOST_PLACES: u64 = (u32::MAX - 1) as u64;
+/// Units that may be being programmed are told from others by as many bits.
+const FILTER_BITS: usize = 1 << 15;
 /// Erased blocks of a lane that only collection may take, so that it always ends.
 pub const RESERVE: u32 = 1;
 
@@ -248,9 +250,21 @@ impl Translation {
         }
     }
 
+    /// The place of a unit will be looked up soon.
+    #[inline]
+    pub fn ask_for(&self, unit: u64) {
+        std::hint::black_box(self.map.get(unit));
+    }
+
     /// The unit that is valid at a place, if one is.
     pub fn unit(&self, place: Place) -> Option<u64> {
-        if self.holds(place) { self.last_unit(place) } else { None }
+        let (block, _) = self.geometry.block_of(place);
+        let initial = self.blocks.get(u64::from(block)).initial;
+        if initial {
+            // Where nothing lay there at the start nothing is held.
+            return self.initial.unit(place).filter(|_| !self.is_held(place));
+        }
+        if self.is_held(place) { self.last_unit_of(false, place) } else { None }
     }
 
     /// Valid units of a block.
@@ -264,7 +278,7 @@ impl Translation {
     pub fn holds(&self, place: Place) -> bool {
         let (block, _) = self.geometry.block_of(place);
         let at_start = self.blocks.get(u64::from(block)).initial && self.initial.holds(place);
-        at_start != (self.held.get(u64::from(place / 64)) >> (place % 64) & 1 == 1)
+        at_start != self.is_held(place)
     }
 
     /// The unit that was put at a place last, valid still or not.
@@ -291,15 +305,21 @@ impl Translation {
     /// Whether what was put at a place has been programmed.
     #[inline]
     pub fn is_programmed(&self, place: Place) -> bool {
-        let (block, unit) = self.geometry.block_of(place);
-        if self.blocks.get(u64::from(block)).state != State::Open {
-            return true;
-        }
-        let (lane, block) = (block / self.geometry.blocks, block % self.geometry.blocks);
-        let lane = &self.lanes[lane as usize];
+        self.is_page_programmed(self.geometry.page_of(place))
+    }
+
+    /// Whether a page has been, of those that something was put at.
+    #[inline]
+    pub fn is_page_programmed(&self, page: Page) -> bool {
+        let number = self.geometry.block_number(page.lane, page.block);
+        self.blocks.get(u64::from(number)).state != State::Open || self.is_behind(page)
+    }
+
+    /// The same of a block that is being filled, or was until now.
+    fn is_behind(&self, page: Page) -> bool {
+        let lane = &self.lanes[page.lane as usize];
         let mut all = lane.open.iter().flatten().chain(&lane.closing);
-        let page = unit / self.geometry.page_units;
-        all.find(|open| open.block == block).is_none_or(|open| page < open.programmed)
+        all.find(|open| open.block == page.block).is_none_or(|open| page.page < open.programmed)
     }
 
     /// Erased blocks of a lane.
@@ -525,43 +545,67 @@ impl Translation {
     /// Valid units of a page, a bit each.
     pub fn live(&self, page: Page) -> u32 {
         let number = self.geometry.block_number(page.lane, page.block);
-        if self.blocks.get(u64::from(number)).valid == 0 {
+        let block = self.blocks.get(u64::from(number));
+        if block.valid == 0 {
             return 0;
         }
-        let is_live = |&unit: &u32| self.holds(self.geometry.place(page, unit));
-        (0..self.geometry.page_units).filter(is_live).fold(0, |bits, unit| bits | 1 << unit)
+        let first = self.geometry.place(page, 0);
+        (0..self.geometry.page_units).fold(0, |bits, unit| {
+            let at_start = block.initial && self.initial.holds(first + unit);
+            bits | u32::from(at_start != self.is_held(first + unit)) << unit
+        })
     }
 
-    /// A unit of which a block has what may be the only copy in flash, as what is newer is being programmed: of
-    /// those that were put there, the first.
+    /// The bit of a place among those of what is held.
+    #[inline]
+    fn is_held(&self, place: Place) -> bool {
+        self.held.get(u64::from(place / 64)) >> (place % 64) & 1 == 1
+    }
+
+    /// Places whose units are being programmed, or have been, but not those before them in their block.
+    fn unprogrammed(&self) -> impl Iterator<Item = Place> {
+        let open = (0..).zip(&self.lanes).flat_map(|(lane, state)| {
+            let all = state.open.iter().flatten().chain(&state.closing);
+            all.map(move |open| (lane, open))
+        });
+        open.flat_map(|(lane, open)| {
+            let place = |page| self.geometry.place(Page { lane, block: open.block, page }, 0);
+            place(open.programmed)..place(open.next)
+        })
+    }
+
+    /// A unit of which a block has what may be the only copy in flash, as what is newer is being programmed.
     pub fn only_copy(&self, lane: u32, block: u32) -> Option<u64> {
+        let number = self.geometry.block_number(lane, block);
+        if self.blocks.get(u64::from(number)).initial {
+            // Where a unit lay at the start is known by itself.
+            let is_of_block = |unit: &u64| {
+                self.first_place(*unit).is_some_and(|it| self.geometry.block_of(it).0 == number)
+            };
+            return self
+                .unprogrammed()
+                .filter_map(|place| self.last_unit(place))
+                .filter(is_of_block)
+                .find(|&unit| self.is_being_programmed(unit));
+        }
         // Look-ups of places are the slow part. Few units are being programmed: others need none.
-        let mut bits = [0u64; 64];
+        let mut bits = [0u64; FILTER_BITS / 64];
         let mut any = false;
-        let hash = |unit: u64| (unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52) as usize;
-        for (lane, state) in (0..).zip(&self.lanes) {
-            for open in state.open.iter().flatten().chain(&state.closing) {
-                for page in open.programmed..open.next {
-                    let first = self.geometry.place(Page { lane, block: open.block, page }, 0);
-                    for place in first..first + self.geometry.page_units {
-                        if let Some(unit) = self.last_unit(place) {
-                            any = true;
-                            bits[hash(unit) / 64] |= 1 << (hash(unit) % 64);
-                        }
-                    }
-                }
-            }
+        let hash =
+            |unit: u64| unit.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS.ilog2());
+        for unit in self.unprogrammed().filter_map(|place| self.last_unit(place)) {
+            any = true;
+            bits[hash(unit) as usize / 64] |= 1 << (hash(unit) % 64);
         }
         if !any {
             return None;
         }
-        let first = self.geometry.place(Page { lane, block, page: 0 }, 0);
-        let number = self.geometry.block_number(lane, block);
-        let initial = self.blocks.get(u64::from(number)).initial;
-        (first..first + self.geometry.block_units())
-            .filter_map(|place| self.last_unit_of(initial, place))
-            .filter(|&unit| bits[hash(unit) / 64] >> (hash(unit) % 64) & 1 == 1)
-            .find(|&unit| self.is_being_programmed(unit))
+        let first = u64::from(number * self.geometry.block_units());
+        self.units
+            .range(first..first + u64::from(self.geometry.block_units()))
+            .map(u64::from)
+            .filter(|&unit| bits[hash(unit) as usize / 64] >> (hash(unit) % 64) & 1 == 1)
+            .find(|&unit| unit != u64::from(UNTOUCHED) && self.is_being_programmed(unit))
     }
 
     /// Whether what is newest of a unit is being programmed.

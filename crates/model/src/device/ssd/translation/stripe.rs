@@ -99,6 +99,12 @@ impl Stripe {
         self.turns[turn as usize].0
     }
 
+    /// The turns of a lane.
+    #[inline]
+    pub fn turns(&self, lane: u32) -> &[u32] {
+        &self.turn_of[(lane * self.planes) as usize..][..self.planes as usize]
+    }
+
     /// The lane of the n-th page of all, and which of the lane's pages it is.
     #[inline]
     pub fn deal(&self, page: u64) -> (u32, u64) {
