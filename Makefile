@@ -12,6 +12,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CARGO_TARGET_DIR ?= target
 export CARGO_TARGET_DIR
+# What the package is built as. `dev`, as tests are: sooner built, and slower.
+PROFILE ?= release
 RECORDER := python/tierscope/_record/libtierscope_record.so
 export VIRTUAL_ENV := $(abspath $(VENV))
 export PYO3_PYTHON := $(abspath $(BIN)/python)
@@ -29,14 +31,14 @@ run: build ## Builds everything and runs SQLite on three machines: the main job,
 	tools/demo $(BIN)/tierscope
 
 .PHONY: build
-build: $(VENV)/run-packages ## Builds the package, release, into .venv.
-	$(BIN)/maturin develop --release
+build: $(VENV)/run-packages ## Builds the package, release (PROFILE), into .venv.
+	$(BIN)/maturin develop --profile $(PROFILE)
 	@# With the package, and as maturin has built it: otherwise both would be built anew, each time.
 	PYO3_CONFIG_FILE=$$(ls -t $(abspath $(CARGO_TARGET_DIR))/maturin/pyo3-config-*.txt | head -n 1) \
-		cargo build --release -p tierscope-record -p tierscope-python
+		cargo build --profile $(PROFILE) -p tierscope-record -p tierscope-python
 	mkdir -p $(dir $(RECORDER))
 	@# By renaming: a run may have the old one loaded, which must not change under it.
-	cp $(CARGO_TARGET_DIR)/release/libtierscope_record.so $(RECORDER).new
+	cp $(CARGO_TARGET_DIR)/$(PROFILE:dev=debug)/libtierscope_record.so $(RECORDER).new
 	mv -f $(RECORDER).new $(RECORDER)
 
 .PHONY: wheel

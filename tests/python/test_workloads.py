@@ -10,6 +10,9 @@ MACHINE = "hybrid/quick"
 SMALL: dict[str, dict[str, str | int]] = {
     "dd-read": {"file": "64KiB"},
     "dd-write": {"file": "64KiB"},
+    "xdd/sequential-read": {"request": "256KiB"},
+    "xdd/sequential-write": {"request": "256KiB"},
+    "xdd/sequential-mixed": {"request": "256KiB"},
     "postmark/series": {"files": 100, "transactions": 100},
     "filebench/varmail": {"memory": "1MiB"},
     "filebench/webserver": {"memory": "1MiB"},

@@ -4,7 +4,7 @@
 //! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [PART OF A NAME]]`; prints one
 //! JSON object a run, sampled with each of the seeds, which decide where units lie.
 
-#[path = "../tests/sampling/work.rs"]
+#[path = "../tests/laws/sampling/work.rs"]
 mod work;
 
 use std::sync::atomic::AtomicBool;

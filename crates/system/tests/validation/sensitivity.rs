@@ -1766,7 +1766,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
     assert!(missing.is_empty(), "the schema knows {missing:?}, which no preset here has");
 }
 
-/// Values that devices alone have and machines have not: `tests/alone.rs` and `tests/alone_store.rs`
+/// Values that devices alone have and machines have not: `tests/laws/alone.rs` and `tests/laws/alone_store.rs`
 /// vary them.
 const ALONE: [&str; 55] = [
     // Of files in memory and of swap, varied in `validation/shmem.rs`.
@@ -1775,7 +1775,7 @@ const ALONE: [&str; 55] = [
     // Of reads that take long, varied in `validation/long_reads.rs`.
     "tiered.long_reads.above",
     "tiered.long_reads.latency",
-    // Of failures of power, varied in `tests/crash.rs`.
+    // Of failures of power, varied in `tests/laws/crash.rs`.
     "ssd.buffer.capacitor_energy",
     "ssd.buffer.hold_up_time",
     // Of queues of NVM Express, varied in `validation/nvme.rs`.
@@ -1818,7 +1818,7 @@ const ALONE: [&str; 55] = [
     "nvm.raid.cache.capacity",
     "nvm.raid.cache.write_back",
     "nvm.raid.cache.write_backs",
-    // Of hardware threads, varied in `tests/hardware_threads.rs`.
+    // Of hardware threads, varied in `tests/laws/hardware_threads.rs`.
     "processor.partitioned",
     // Of pages larger than the presets', varied in `formulas.rs`.
     "processor.tlb.large.page",
@@ -1826,7 +1826,7 @@ const ALONE: [&str; 55] = [
     "processor.tlb.large.ways",
     "processor.tlb.large.second_level_entries",
     "processor.tlb.large.second_level_ways",
-    // Of machines, varied in `tests/machine.rs`.
+    // Of machines, varied in `tests/laws/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",
     "device.line",

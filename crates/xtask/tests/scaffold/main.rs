@@ -1,7 +1,8 @@
 //! The steps of CONTRIBUTING.md, carried out as they stand there, in a copy of the repository:
 //! one new file and one line make a part of each kind.
 //!
-//! The copy is kept below the target directory, so that only what has changed is built again.
+//! The copy is kept below the target directory, with a target directory of its own, so that only what has changed is
+//! built again; what the repository depends on is taken from where the repository's tests were built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,9 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SECTION: &str = "\n## Adding a part\n";
-/// Parts whose code is not optimized are built faster, and what they depend on is built already.
-const CARGO_CONFIG: &str = "[profile.dev]\nopt-level = 0\n\
-    [profile.dev.package.\"*\"]\nopt-level = 2\n";
 /// Beyond what the steps check by themselves: a machine with the parts that were added.
 const MACHINE: (&str, &str) = ("crates/system/tests/scaffolded.rs", include_str!("machine.rs"));
 
@@ -26,6 +24,8 @@ fn the_steps_of_contributing_make_a_part_of_each_kind() {
     let (fresh, copy) = (below.join("scaffold-fresh"), below.join("scaffold"));
     make_tree(&root, &fresh, &making);
     synchronize(&fresh, &copy);
+    lend_packages(&root, &copy);
+    lend_dependencies();
     for step in &checking {
         let said = run(&copy, step);
         if step.contains("cargo test") {
@@ -68,9 +68,18 @@ fn make_tree(root: &Path, fresh: &Path, making: &[String]) {
         assert_ne!(before, contents(fresh), "`{step}` changes nothing");
     }
     fs::create_dir_all(fresh.join(".cargo")).expect("a folder of the copy");
-    for (path, text) in [(".cargo/config.toml", CARGO_CONFIG), MACHINE] {
+    let config = cargo_config(fresh);
+    for (path, text) in [(".cargo/config.toml", &*config), MACHINE] {
         fs::write(fresh.join(path), text).expect("a file of the copy");
     }
+}
+
+/// Crates whose code is not optimized are built faster. It is said of each by its name: what is said of all others
+/// (`package."*"`) holds for build scripts and macros, too, and all that depends on those would be built anew.
+fn cargo_config(fresh: &Path) -> String {
+    let crates = fs::read_dir(fresh.join("crates")).expect("the crates of the copy").flatten();
+    let plain = |name: &str| format!("[profile.dev.package.tierscope-{name}]\nopt-level = 0\n");
+    crates.map(|entry| plain(&entry.file_name().to_string_lossy())).collect()
 }
 
 /// Files of the repository that are there, those not yet committed included.
@@ -126,25 +135,62 @@ fn synchronize(fresh: &Path, copy: &Path) {
     fs::remove_dir_all(fresh).ok();
 }
 
-/// Runs a command of the shell; what it said, and an end of the test if it failed.
+/// An environment of Python for the copy, which has the packages of the original's, where there is one; where there is
+/// none, `make` installs them.
+fn lend_packages(root: &Path, copy: &Path) {
+    if !root.join(".venv/run-packages").is_file() {
+        return;
+    }
+    let lent = root.join(".venv");
+    let making = "python3 -m venv --without-pip .venv; ln -s \"$LENT/bin/maturin\" .venv/bin; \
+         echo \"$LENT\"/lib/python3*/site-packages > \"$(echo .venv/lib/python3*/site-packages)/lent.pth\"; \
+         touch .venv/run-packages";
+    run(copy, &format!("LENT='{}'; {making}", lent.display()));
+}
+
+/// Where the copy is built. Libraries that are loaded have the same names in each build: in the repository's own place
+/// the copy's would stand for its.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("scaffold-target")
+}
+
+/// Links into the copy's target directory what is built there of crates that are not the repository's.
+fn lend_dependencies() {
+    let tests = std::env::current_exe().expect("the place of this test");
+    let profile = tests.ancestors().nth(2).expect("it lies among what is built");
+    for folder in ["deps", "build", ".fingerprint"] {
+        let (from, to) = (profile.join(folder), target().join("debug").join(folder));
+        for path in files_below(&from) {
+            if path.to_string_lossy().contains("tierscope") || to.join(&path).exists() {
+                continue;
+            }
+            fs::create_dir_all(to.join(&path).parent().unwrap_or(&to))
+                .expect("a folder to build in");
+            // What cannot be lent is built.
+            fs::hard_link(from.join(&path), to.join(&path)).ok();
+        }
+    }
+}
+
+/// Runs a command of the shell; what it said, and an end of the test if it failed. `--nocapture` shows how long each
+/// takes.
 fn run(folder: &Path, command: &str) -> String {
     let mut shell = Command::new("bash");
     shell.args(["-euc", command]).current_dir(folder);
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
-        let of_cargo =
-            name.starts_with("CARGO") && !["CARGO_HOME", "CARGO_BUILD_JOBS"].contains(&&*name);
+        let of_cargo = name.starts_with("CARGO")
+            && !["CARGO_HOME", "CARGO_BUILD_JOBS", "CARGO_INCREMENTAL"].contains(&&*name);
         if of_cargo || name.starts_with("MAKE") || name == "MFLAGS" || name == "RUST_BACKTRACE" {
             shell.env_remove(&*name);
         }
     }
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-    shell.env("CARGO_TARGET_DIR", target.expect("it lies in the target directory"));
-    // Profiles of their own: cargo names what it builds by profile and by place below the workspace, so that
-    // the copy's crates would stand for those of the original in the target directory that they share.
-    shell.env("CARGO_PROFILE_DEV_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0");
-    shell.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_NET_OFFLINE", "true");
+    shell.env("CARGO_TARGET_DIR", target()).env("CARGO_NET_OFFLINE", "true");
+    // The package for Python is built as the tests are.
+    shell.env("PROFILE", "dev");
+    let begun = std::time::Instant::now();
     let output = shell.output().unwrap_or_else(|why| panic!("bash: {why}"));
+    println!("{:6.1} s: {command}", begun.elapsed().as_secs_f64());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "`{command}` fails:\n{said}\n{errors}");

@@ -1,10 +1,8 @@
 //! Failures of power on machines with a file system: what a sync has promised is there, files show nothing but what
 //! was theirs, and the check can fail.
 
-mod common;
-
-use common::random::{Do, doing, script};
-use common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use crate::common::random::{Do, doing, script};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, Random};
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};

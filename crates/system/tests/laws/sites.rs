@@ -1,9 +1,7 @@
 //! What is told by where in the program's code accesses come from.
 
-mod common;
-
-use common::random::{doing, script};
-use common::{ANONYMOUS, Script};
+use crate::common::random::{doing, script};
+use crate::common::{ANONYMOUS, Script};
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Arc;

@@ -1,9 +1,6 @@
 //! Hardware threads of a core: who has instructions to run shares its pace.
 
-#[allow(dead_code)] // It has what other tests need, too.
-mod common;
-
-use common::{ANONYMOUS, Script, call};
+use crate::common::{ANONYMOUS, Script, call};
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;
 use tierscope_system::run::RunOptions;

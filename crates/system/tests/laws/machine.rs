@@ -1,9 +1,7 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
-mod common;
-
-use common::random::{PRIVATE, doing, script};
-use common::{ANONYMOUS, MAPPED, PAGE, Script};
+use crate::common::random::{PRIVATE, doing, script};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script};
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
@@ -201,39 +199,54 @@ fn run_forked(spec: &SystemSpec, stream: Box<dyn Stream>) -> [SystemResult; 2] {
     [whole, without_wall_clock(forked.result())]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+/// Batches, forks and data are exact on a machine under a workload, whose length of batches and whose check of data
+/// change no figure.
+fn are_exact(spec: &SystemSpec, script: &[Vec<Op>]) -> Result<(), TestCaseError> {
+    let whole = run(spec, Script::stream(script));
+    prop_assert_eq!(whole.counters["stale_loads"], 0);
+    let one = run_with(spec, Script::stream(script), &batch_of(1));
+    prop_assert_eq!(&one, &whole, "batches of one");
+    let few = run_with(spec, Script::stream(script), &batch_of(7));
+    prop_assert_eq!(&few, &whole, "batches of seven");
+    let [ended, forked] = run_forked(spec, Script::stream(script));
+    prop_assert_eq!(&ended, &whole, "in pieces");
+    prop_assert_eq!(&forked, &whole, "forked");
+    let unchecked = run(&SystemSpec { check_data: false, ..spec.clone() }, Script::stream(script));
+    prop_assert_eq!(&unchecked, &whole, "unchecked");
+    Ok(())
+}
 
-    #[test]
-    fn batches_forks_and_data_are_exact_under_any_workload(
-        threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7),
-        prefetch in prefetch(),
-        of_processes in any::<bool>(),
-    ) {
-        let script = script(&threads, of_processes);
-        let machines = ALL.map(|name| (name, (|spec| spec) as Change));
-        let others: [(&str, Change); 4] = [
-            ("storage/quick", with_buffer_cache),
-            ("storage/quick", in_dram),
-            ("storage/quick", of_nodes),
-            ("cxl-ssd/switching/quick", that_tells),
-        ];
-        for (name, changed) in machines.into_iter().chain(others) {
-            let spec = changed(with_prefetch(system(name, &TIGHT), &prefetch));
-            let whole = run(&spec, Script::stream(&script));
-            prop_assert_eq!(whole.counters["stale_loads"], 0, "{}", name);
-            let one = run_with(&spec, Script::stream(&script), &batch_of(1));
-            prop_assert_eq!(&one, &whole, "{}: batches of one", name);
-            let few = run_with(&spec, Script::stream(&script), &batch_of(7));
-            prop_assert_eq!(&few, &whole, "{}: batches of seven", name);
-            let [ended, forked] = run_forked(&spec, Script::stream(&script));
-            prop_assert_eq!(&ended, &whole, "{}: in pieces", name);
-            prop_assert_eq!(&forked, &whole, "{}: forked", name);
-            let unchecked = system(name, &[&TIGHT[..3], &[("check_data", "false")]].concat());
-            let unchecked = changed(with_prefetch(unchecked, &prefetch));
-            let unchecked = run(&unchecked, Script::stream(&script));
-            prop_assert_eq!(&unchecked, &whole, "{}: unchecked", name);
-        }
+/// A test of each machine, the same workloads in each: they run side by side.
+macro_rules! batches_forks_and_data_are_exact_under_any_workload {
+    ($($test:ident: $name:literal, $changed:expr;)*) => {
+        $(proptest! {
+            #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+            #[test]
+            fn $test(
+                threads in proptest::collection::vec(proptest::collection::vec(doing(), 1..250), 1..7),
+                prefetch in prefetch(),
+                of_processes in any::<bool>(),
+            ) {
+                let changed: Change = $changed;
+                let spec = changed(with_prefetch(system($name, &TIGHT), &prefetch));
+                are_exact(&spec, &script(&threads, of_processes))?;
+            }
+        })*
+    };
+}
+
+mod batches_forks_and_data_are_exact_under_any_workload {
+    use super::*;
+
+    batches_forks_and_data_are_exact_under_any_workload! {
+        on_oracle: "oracle/quick", |spec| spec;
+        on_hybrid: "hybrid/quick", |spec| spec;
+        on_storage: "storage/quick", |spec| spec;
+        with_a_buffer_cache: "storage/quick", with_buffer_cache;
+        with_the_store_in_dram: "storage/quick", in_dram;
+        of_two_nodes_of_memory: "storage/quick", of_nodes;
+        that_tells_of_long_reads: "cxl-ssd/switching/quick", that_tells;
     }
 }
 

@@ -1,10 +1,7 @@
 //! Coherence of private caches: what it costs, to the picosecond, and that data are right whatever threads do.
 
-#[allow(dead_code)] // It has what other tests need, too.
-mod common;
-
-use common::random::past;
-use common::{ANONYMOUS, PAGE, Script, call};
+use crate::common::random::past;
+use crate::common::{ANONYMOUS, PAGE, Script, call};
 use proptest::prelude::*;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;

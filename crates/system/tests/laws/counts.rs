@@ -1,9 +1,7 @@
 //! Counts without times: one pass for many machines tells of each what a pass of its own would.
 
-mod common;
-
-use common::random::{doing, script};
-use common::{ANONYMOUS, PAGE, Script, call};
+use crate::common::random::{doing, script};
+use crate::common::{ANONYMOUS, PAGE, Script, call};
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::atomic::AtomicBool;

@@ -1,9 +1,7 @@
 //! What is told of single requests of a machine: it agrees with the result, and changes nothing.
 
-mod common;
-
-use common::Script;
-use common::random::{doing, script};
+use crate::common::Script;
+use crate::common::random::{doing, script};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
