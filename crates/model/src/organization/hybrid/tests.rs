@@ -97,10 +97,13 @@ impl Device for Erratic {
     }
 }
 
-/// What a store was asked to read, or to write: addresses and bytes, in order.
-fn asked(hybrid: &ErraticHybrid, write: bool) -> Vec<(u64, u32)> {
+/// The lines that a store was asked to read, or to write, in order.
+fn asked(hybrid: &ErraticHybrid, write: bool) -> Vec<u64> {
     let asked = hybrid.store().log.iter().filter(|request| request.write == write);
-    let mut asked: Vec<_> = asked.map(|request| (request.address, request.bytes)).collect();
+    let lines = |request: &Request| {
+        (request.address..request.address + u64::from(request.bytes)).step_by(LINE_BYTES as usize)
+    };
+    let mut asked: Vec<_> = asked.flat_map(lines).collect();
     asked.sort_unstable();
     asked
 }

@@ -188,6 +188,9 @@ proptest! {
             prop_assert_eq!(report.traffic.store_read_bytes, naive.read * SECTOR_BYTES);
             prop_assert_eq!(report.traffic.store_written_bytes, naive.written * SECTOR_BYTES);
         }
+        for write in [false, true] {
+            prop_assert_eq!(asked(&warmed, write), asked(&run.hybrid, write), "written: {}", write);
+        }
         let [found, expected] = [&warmed, &run.hybrid].map(|hybrid| hybrid.report());
         prop_assert_eq!(found.write_backs, expected.write_backs);
         prop_assert_eq!(found.fetched_pages, expected.fetched_pages);
