@@ -208,8 +208,9 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
     yield f"Sampled: {'; '.join(parts)}."
     yield (
         "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
-        "gives, what sampling itself is off by left out. Percentiles, maximum and shares of the "
-        "time are of the units alone; bytes moved are counted throughout."
+        "gives, what sampling itself is off by left out. Percentiles, maximum, shares of the time, "
+        "and what drives and memories did are of the units alone; bytes moved are counted "
+        "throughout."
     )
 
 

@@ -1,6 +1,6 @@
 //! Counts alone, without times: what caches hit and miss, of many machines from one functional pass.
 //!
-//! A machine that only warms functionally ([`crate::machine`]) never asks a device for anything: which access
+//! A machine that only warms functionally ([`crate::machine`]) waits for no device: which access
 //! comes after which is a function of the operations, the processor, the operating system and the seed. What the
 //! on-chip caches let through is then the same for all machines that have these in common, and each line of it is
 //! looked up in the DRAM cache of every one: their on-chip caches, TLBs and page tables are simulated once. A point's

@@ -152,7 +152,7 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
             (_, _, true) if system.prefetches() => {
                 "has a DRAM cache that prefetches, which depends on time"
             }
-            (_, _, true) => "has a memory behind a link, whose cache depends on time",
+            (_, _, true) => "has a memory behind a link, whose pages move as time goes",
             _ => continue,
         };
         return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));

@@ -643,7 +643,9 @@ impl Machine {
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
         let activity = self.activity(end_ps);
-        let drive = drive_result(&activity, store_written_bytes, time_ps);
+        // What the drive did is of units, where there are any, and what the host wrote of the whole run.
+        let host_bytes = if self.sampling().is_some() { 0 } else { store_written_bytes };
+        let drive = drive_result(&activity, host_bytes, time_ps);
         let nvm = nvm_result(&activity, time_ps);
         let disk = disk_result(&self.spec, &activity, time_ps);
         let counted = SystemResult {

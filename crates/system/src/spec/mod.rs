@@ -154,7 +154,7 @@ impl SystemSpec {
     }
 
     /// Whether functional warming leaves the same in a machine of this description as in one of the other: they
-    /// differ in nothing but names and what DRAM, store and link take, of which it asks nothing.
+    /// differ in nothing but names and what DRAM, link and a store of constant times take, which changes nothing in it.
     pub fn warms_as(&self, other: &SystemSpec) -> bool {
         let mut own = self.clone();
         own.name.clone_from(&other.name);

@@ -201,8 +201,7 @@ impl SsdSpec {
             return into_buffer_ps + program_ps;
         }
         let planes = if self.nand.multi_plane_programs { self.nand.planes } else { 1 };
-        let bytes_at_once =
-            self.nand.page.bytes() * u64::from(planes) * u64::from(self.nand.all_dies());
+        let bytes_at_once = self.nand.page.bytes() * u64::from(planes) * self.nand.all_dies();
         into_buffer_ps.max(program_ps * self.page.bytes() / bytes_at_once)
     }
 
