@@ -45,6 +45,7 @@ proptest! {
                     now_ps = next_ps;
                 }
             }
+            warm.advance(u64::MAX, &mut out);
             let left = |device: &NvmDevice| {
                 let nvm = device.device();
                 // A line that waits for its pulse may be written again, or read, before.
