@@ -44,13 +44,14 @@ def study(tmp_path: Path) -> Path:
 
 
 def started(study: Path, directory: Path) -> subprocess.Popen[bytes]:
-    """A sweep of the command line, under way."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tierscope", "sweep", str(study), "-o", str(directory)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    """A sweep of the command line, under way; what it complains of is beside its directory."""
+    with directory.with_suffix(".stderr").open("wb") as stderr:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tierscope", "sweep", str(study), "-o", str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+        )
 
 
 def kept(directory: Path) -> dict[str, tuple[int, int]]:
@@ -84,13 +85,64 @@ def test_a_sweep_killed_at_twenty_random_moments_gives_the_same_table(
             after = kept(directory)
             assert {name: after[name] for name in before} == before, "nothing is done twice"
             if status is not None:
-                assert status == 0
+                assert status == 0, directory.with_suffix(".stderr").read_text()
                 break
         finished += 1
         assert len(kept(directory)) == POINTS
         assert (directory / "sweep.parquet").read_bytes() == expected
         hidden = [path.name for path in directory.rglob(".*") if path.name != ".lock"]
         assert hidden == [], "nothing half written stays"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        ["points"],
+        ["machines", "points"],
+        [".lock", "machines", "points"],
+        [".lock", ".study.toml-a1_b2c3d", "machines", "points"],
+        [".lock", "machines", "points", "recordings", "study.toml"],
+        [".lock", ".sweep.json-a1_b2c3d", "machines", "points", "study.toml"],
+        [".lock", ".sweep.json-a1_b2c3d", "machines", "study.toml"],
+    ],
+    ids=" ".join,
+)
+def test_a_sweep_killed_before_its_plan_was_whole_is_gone_on_with(
+    held: list[str], study: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "killed"
+    for name in held:
+        path = directory / name
+        if "." in name:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("half")
+        else:
+            path.mkdir(parents=True)
+    assert ts.sweep(study, directory).complete
+    assert list(directory.glob(".*-*")) == []
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        ["thesis.tex"],
+        ["study.toml"],
+        [".study.toml-a1_b2c3d"],
+        [".lock", "machines", ".thesis.tex-a1_b2c3d"],
+    ],
+    ids=" ".join,
+)
+def test_a_directory_of_something_else_is_left_alone(
+    held: list[str], study: Path, tmp_path: Path
+) -> None:
+    directory = tmp_path / "mine"
+    directory.mkdir()
+    for name in held:
+        (directory / name).write_text("years of work")
+    with pytest.raises(ts.TierscopeError) as raised:
+        ts.sweep(study, directory)
+    assert raised.value.code == "foreign-directory"
+    assert {path.name for path in directory.iterdir()} == set(held)
 
 
 def test_the_table_tells_what_each_point_was(study: Path, tmp_path: Path) -> None:

@@ -35,6 +35,13 @@ pub struct Request {
     pub background: bool,
 }
 
+impl Request {
+    /// Of bytes that somebody waits for, under no number: for whoever asks for one thing at a time.
+    pub const fn of(address: u64, bytes: u32, write: bool) -> Self {
+        Request { id: 0, address, bytes, write, background: false }
+    }
+}
+
 /// What a drive is asked for that moves no data (NVM Express: Flush, and Deallocate of Dataset
 /// Management; ATA: FLUSH CACHE EXT, and TRIM of DATA SET MANAGEMENT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -64,11 +64,11 @@ class Store:
             raise TierscopeError("not-a-directory", f"{target} is a file", mend)
         if not target.exists() or (target / PLAN).is_file():
             return
-        # One that was killed before its plan was written has made all of these before the study.
+        # One that was killed before its plan was whole has all that locks it, and then the rest.
         held = sorted(path.name for path in target.iterdir())
+        more = {name for name in held if name in {STUDY, _RECORDINGS} or _half_written(name)}
         begun = {_LOCK, _POINTS, _MACHINES}
-        more = {STUDY, _RECORDINGS}
-        if set(held) - begun - more or (more & set(held) and not begun <= set(held)):
+        if set(held) - begun - more or (more and not {_LOCK, _MACHINES} <= set(held)):
             raise TierscopeError(
                 "foreign-directory",
                 f"{target} is not a sweep of tierscope (it holds {held[0]}) and is left alone",
@@ -180,6 +180,12 @@ class Store:
     def write_table(self, packed: bytes) -> None:
         """Writes the table."""
         write_bytes(self.directory / TABLE, packed)
+
+
+def _half_written(name: str) -> bool:
+    """Whether a file was to become one of a sweep's own."""
+    ours = (f".{STUDY}-", f".{PLAN}-")
+    return name.startswith(ours) and _HALF_WRITTEN.fullmatch(name) is not None
 
 
 @contextmanager

@@ -49,7 +49,6 @@ use std::collections::VecDeque;
 use tierscope_kernel::{CowCell, EventQueue, Slab, Stage, Timeline};
 use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
 use turns::Turns;
-use warm::AtOnce;
 
 /// A drive behind its link.
 pub type SsdDevice = Linked<Ssd>;
@@ -204,8 +203,11 @@ pub struct Ssd {
     events: EventQueue<Event>,
     /// Room for what flash reports, kept to spare the allocation.
     done: Vec<nand::Done>,
-    /// In functional warming, what flash does.
-    at_once: Option<AtOnce>,
+    /// Functional warming: nothing takes time, and this is what flash does.
+    is_warming: bool,
+    at_once: VecDeque<u32>,
+    /// Room for what is answered then, kept to spare the allocation.
+    answered: Vec<DonePage>,
     host: HostCounts,
     /// Where a failure of power is to come: what flash and buffer hold.
     contents: Option<Box<Contents>>,
@@ -286,7 +288,9 @@ impl Ssd {
             erases: Vec::new(),
             events: EventQueue::new(),
             done: Vec::new(),
-            at_once: None,
+            is_warming: false,
+            at_once: VecDeque::new(),
+            answered: Vec::new(),
             host: HostCounts::default(),
             contents: None,
             early: false,
@@ -315,7 +319,7 @@ impl Ssd {
     /// An access goes through the buffer's memory; when that is done.
     #[inline]
     fn cross_memory(&mut self, now_ps: u64, index: u32) -> u64 {
-        if self.at_once.is_some() {
+        if self.is_warming {
             return now_ps;
         }
         let access = &mut self.accesses[index];
@@ -456,8 +460,8 @@ impl Ssd {
             Kind::Program => self.flash_page_bytes,
             Kind::Erase => 0,
         };
-        if let Some(at_once) = &mut self.at_once {
-            at_once.push_back(token);
+        if self.is_warming {
+            self.at_once.push_back(token);
             return self.nand.count(kind);
         }
         let planes = self.layer.geometry().planes;
@@ -479,7 +483,7 @@ impl Ssd {
         match self.jobs.remove(done.token) {
             Job::Read { access } => {
                 let decode_ps = self.firmware.decode_latency.picoseconds();
-                let at_ps = done.at_ps + if self.at_once.is_some() { 0 } else { decode_ps };
+                let at_ps = done.at_ps + if self.is_warming { 0 } else { decode_ps };
                 let it = &mut self.accesses[access];
                 it.pass_read(done);
                 it.pass(Stage::Device, at_ps);
@@ -637,7 +641,8 @@ impl Pages for Ssd {
             erases: self.erases.clone(),
             events: self.events.clone(),
             done: Vec::new(),
-            at_once: None,
+            at_once: VecDeque::new(),
+            answered: Vec::new(),
             contents: self.contents.as_mut().map(|contents| Box::new(contents.fork())),
             ..*self
         }

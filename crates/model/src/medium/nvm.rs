@@ -105,8 +105,9 @@ pub struct NvmArray {
     lines: u64,
     channels: Vec<Channel>,
     board: Board,
-    /// In functional warming, what has been done and not been told.
-    at_once: Option<VecDeque<LineDone>>,
+    /// Each access is done as it comes; and those that have been, and have not been told.
+    is_at_once: bool,
+    done_at_once: VecDeque<LineDone>,
     energy: Option<NvmEnergySpec>,
     line_bits: u64,
     row_bits: u64,
@@ -120,7 +121,7 @@ impl NvmArray {
             rules: self.rules.clone(),
             channels: self.channels.iter_mut().map(Channel::fork).collect(),
             board: self.board.clone(),
-            at_once: None,
+            done_at_once: VecDeque::new(),
             energy: self.energy.clone(),
             ..*self
         }
@@ -146,7 +147,8 @@ impl NvmArray {
             lines,
             channels: (0..spec.channels).map(channel).collect(),
             board: Board { held: Slab::new(), events: EventQueue::new() },
-            at_once: None,
+            is_at_once: false,
+            done_at_once: VecDeque::new(),
             energy: energy.cloned(),
             line_bits: 8 * spec.line.bytes(),
             row_bits: 8 * spec.row.bytes(),
@@ -180,9 +182,9 @@ impl NvmArray {
             bus_ps: now_ps,
         };
         let channel = &mut self.channels[place.channel];
-        if let Some(at_once) = &mut self.at_once {
+        if self.is_at_once {
             channel.serve_at_once(place, access.write, &self.rules);
-            return at_once.push_back(done);
+            return self.done_at_once.push_back(done);
         }
         let index = self.board.held.insert(Held { access, place, done, queued: false });
         channel.arrive(now_ps, index, &self.rules, &mut self.board);
@@ -191,12 +193,12 @@ impl NvmArray {
     /// From now on, or no longer, each access is done as it comes, without time: cells wear, rows are opened, and the
     /// levelling goes on.
     pub fn set_at_once(&mut self, at_once: bool) {
-        self.at_once = at_once.then(VecDeque::new);
+        self.is_at_once = at_once;
     }
 
     /// The next access that was done without time.
     pub fn take_done_at_once(&mut self) -> Option<LineDone> {
-        self.at_once.as_mut()?.pop_front()
+        self.done_at_once.pop_front()
     }
 
     /// When something happens next, if anything will.

@@ -293,9 +293,8 @@ impl BlockDevice {
 
     /// The device is asked for bytes in functional warming.
     fn warm_device(&mut self, now_ps: u64, address: u64, bytes: u64, write: bool) {
-        let request = Request { id: 0, address, bytes: bytes as u32, write, background: false };
         self.traffic.move_store(bytes, write);
-        self.device.warm(now_ps, request, Manner::default());
+        self.device.warm(now_ps, Request::of(address, bytes as u32, write), Manner::default());
     }
 
     /// Offers an access to the device; whether it takes it.

@@ -822,14 +822,8 @@ impl Organization for Storage {
         self.traffic.move_store(bytes, write);
         self.warmed.move_dram(bytes, !write);
         let manner = Manner { force_unit_access: request.force_unit_access, ..Manner::default() };
-        let of_store = Request {
-            id: 0,
-            address: request.store_address,
-            bytes: request.bytes,
-            write,
-            background: request.background,
-        };
-        self.store.warm(now_ps, of_store, manner);
+        let request = Request::of(request.store_address, request.bytes, write);
+        self.store.warm(now_ps, request, manner);
     }
 
     fn warm_control(&mut self, now_ps: u64, control: Control) {

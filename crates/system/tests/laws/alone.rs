@@ -1,5 +1,6 @@
 //! Laws of devices alone: memory traces on a memory without a processor.
 
+use super::script;
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
@@ -12,42 +13,12 @@ use tierscope_system::alone::{Alone, Requests};
 use tierscope_system::result::{DeviceResult, Interval, SystemResult};
 use tierscope_system::run::{Bound, Observer, Outcome, Progress, RunOptions, run_alone};
 use tierscope_system::spec::{self, SystemSpec};
-use tierscope_workload::StreamError;
-use tierscope_workload::requests::{RequestSource, Times, TraceRequest};
+use tierscope_workload::requests::{Times, TraceRequest};
 
 // ---- Scripts ----------------------------------------------------------------------------------
 
-/// Requests that a test lists.
-#[derive(Clone)]
-struct Script {
-    requests: Vec<TraceRequest>,
-    times: Times,
-    at: usize,
-}
-
-impl RequestSource for Script {
-    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        let next = self.requests.get(self.at).copied();
-        self.at += usize::from(next.is_some());
-        Ok(next)
-    }
-
-    fn times(&self) -> Times {
-        self.times
-    }
-
-    fn place(&self) -> String {
-        format!("request {}", self.at)
-    }
-
-    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
 fn given(requests: &[TraceRequest]) -> Requests {
-    let source = Box::new(Script { requests: requests.to_vec(), times: Times::Cycles, at: 0 });
-    Requests { source, clock: None, outstanding: None }
+    script::requests(requests.to_vec(), Times::Cycles, None)
 }
 
 fn read(address: u64, cycle: u64) -> TraceRequest {

@@ -1,42 +1,14 @@
 //! Drives alone: what they are told to have done, until when, and what comes after that.
 
+use super::script;
 use std::slice::from_ref;
 use std::sync::atomic::AtomicBool;
-use tierscope_system::alone::Requests;
 use tierscope_system::result::{DeviceResult, DriveResult, SystemResult};
 use tierscope_system::run::{RunOptions, run_alone};
 use tierscope_system::spec::{self, SystemSpec};
-use tierscope_workload::StreamError;
-use tierscope_workload::requests::{RequestKind, RequestSource, Times, TraceRequest};
+use tierscope_workload::requests::{RequestKind, Times, TraceRequest};
 
 const PRO: &str = "device/970-pro/quick";
-
-/// Requests of a page each, as many at a time as are asked for.
-#[derive(Clone)]
-struct Script {
-    requests: Vec<TraceRequest>,
-    at: usize,
-}
-
-impl RequestSource for Script {
-    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        let next = self.requests.get(self.at).copied();
-        self.at += usize::from(next.is_some());
-        Ok(next)
-    }
-
-    fn times(&self) -> Times {
-        Times::Absent
-    }
-
-    fn place(&self) -> String {
-        format!("request {}", self.at)
-    }
-
-    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
-        Ok(Box::new(self.clone()))
-    }
-}
 
 fn system(name: &str, sets: &[(&str, &str)]) -> SystemSpec {
     let sets: Vec<_> = sets.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect();
@@ -52,8 +24,7 @@ fn pages(count: u64, of: u64, kind: RequestKind) -> Vec<TraceRequest> {
 }
 
 fn run(spec: &SystemSpec, requests: Vec<TraceRequest>, depth: u32) -> SystemResult {
-    let source = Box::new(Script { requests, at: 0 });
-    let requests = Requests { source, clock: None, outstanding: Some(depth) };
+    let requests = script::requests(requests, Times::Absent, Some(depth));
     let options = RunOptions::default();
     let stop = AtomicBool::new(false);
     let outcome = run_alone(from_ref(spec), vec![requests], &options, &(), &stop).remove(0);

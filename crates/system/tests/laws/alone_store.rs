@@ -1,5 +1,6 @@
 //! Laws of stores alone: requests of any size, flushes and trims, behind a link and a host's queue.
 
+use super::script;
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::atomic::AtomicBool;
@@ -10,43 +11,12 @@ use tierscope_system::alone::Requests;
 use tierscope_system::result::{DeviceResult, SystemResult};
 use tierscope_system::run::{Outcome, RunOptions, run_alone};
 use tierscope_system::spec::{self, SystemSpec};
-use tierscope_workload::StreamError;
-use tierscope_workload::requests::{RequestKind, RequestSource, Times, TraceRequest, find_pattern};
+use tierscope_workload::requests::{RequestKind, Times, TraceRequest, find_pattern};
 
 const SLC: &str = "device/slc";
 
-/// Requests that a test lists, with times in nanoseconds.
-#[derive(Clone)]
-struct Script {
-    requests: Vec<TraceRequest>,
-    times: Times,
-    at: usize,
-}
-
-impl RequestSource for Script {
-    fn next(&mut self) -> Result<Option<TraceRequest>, StreamError> {
-        let next = self.requests.get(self.at).copied();
-        self.at += usize::from(next.is_some());
-        Ok(next)
-    }
-
-    fn times(&self) -> Times {
-        self.times
-    }
-
-    fn place(&self) -> String {
-        format!("request {}", self.at)
-    }
-
-    fn fork(&self) -> Result<Box<dyn RequestSource>, StreamError> {
-        Ok(Box::new(self.clone()))
-    }
-}
-
 fn given(requests: &[TraceRequest]) -> Requests {
-    let times = Times::Ps(1000);
-    let source = Box::new(Script { requests: requests.to_vec(), times, at: 0 });
-    Requests { source, clock: None, outstanding: None }
+    script::requests(requests.to_vec(), Times::Ps(1000), None)
 }
 
 fn request(kind: RequestKind, address: u64, bytes: u32, ns: u64) -> TraceRequest {
@@ -262,13 +232,8 @@ fn deeper_queues_reach_the_bandwidth_of_all_units() {
 #[test]
 fn cycles_need_a_clock_that_a_store_does_not_have() {
     let spec = system(SLC, &[]);
-    let script =
-        [request(RequestKind::Read, 0, 4096, 0), request(RequestKind::Read, 0, 4096, 2_000)];
-    let cycles = || {
-        let times = Times::Cycles;
-        let source = Box::new(Script { requests: script.to_vec(), times, at: 0 });
-        Requests { source, clock: None, outstanding: None }
-    };
+    let two = [request(RequestKind::Read, 0, 4096, 0), request(RequestKind::Read, 0, 4096, 2_000)];
+    let cycles = || script::requests(two.to_vec(), Times::Cycles, None);
     let told = outcome(&spec, cycles(), &RunOptions::default()).partial_reason.unwrap();
     assert!(told.contains("--set workload.clock") && told.contains(SLC), "{told}");
     let clock = Some(Clock::from_hertz(1_000_000));

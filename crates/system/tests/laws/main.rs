@@ -16,5 +16,6 @@ mod hardware_threads;
 mod machine;
 mod request_log;
 mod sampling;
+mod script;
 mod sequences;
 mod sites;

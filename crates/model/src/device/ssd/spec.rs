@@ -4,7 +4,7 @@ use super::translation::{Geometry, InitialFlash, VictimPolicy};
 use super::{Ssd, SsdDevice};
 use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription, Linked};
-use crate::link::LinkDescription;
+use crate::link::{Lane, LinkDescription};
 use crate::medium::{NandSpec, PageTimesSpec};
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Counter;
@@ -167,6 +167,10 @@ const UNFILLED: u32 = 3;
 /// With a map of blocks: the sequential log block, one that a merge fills, and one that is erased.
 const LOG_SPARES: u32 = 3;
 
+fn lane(bandwidth: Bandwidth) -> Lane {
+    Lane::new(bandwidth.bytes_per_second())
+}
+
 impl SsdSpec {
     /// Pages of the drive.
     fn pages(&self) -> u64 {
@@ -186,7 +190,7 @@ impl SsdSpec {
         let firmware_ps = [firmware.page_time, firmware.read_latency, firmware.decode_latency]
             .map(|time| time.picoseconds());
         let bytes = self.page.bytes() / u64::from(self.split);
-        let channel_ps = transfer_ps(bytes, self.nand.bus_bandwidth());
+        let channel_ps = lane(self.nand.bus_bandwidth()).idle_ps(bytes);
         firmware_ps.iter().sum::<u64>() + self.mean_ps(|times| times.read_latency) + channel_ps
     }
 
@@ -195,7 +199,7 @@ impl SsdSpec {
         let into_buffer_ps = firmware.page_time.picoseconds()
             + firmware.write_latency.picoseconds()
             + buffer.latency.picoseconds()
-            + transfer_ps(self.page.bytes(), buffer.bandwidth);
+            + lane(buffer.bandwidth).idle_ps(self.page.bytes());
         let program_ps = self.mean_ps(|times| times.program_latency);
         if !buffer.write_back {
             return into_buffer_ps + program_ps;
@@ -295,13 +299,6 @@ impl DeviceDescription for SsdSpec {
             raid.check(&format!("{path}.raid"), self.page, self.capacity, problems);
         }
     }
-}
-
-/// What so many bytes take.
-fn transfer_ps(bytes: u64, bandwidth: Bandwidth) -> u64 {
-    let ps =
-        u128::from(bytes) * 1_000_000_000_000 / u128::from(bandwidth.bytes_per_second().max(1));
-    u64::try_from(ps).unwrap_or(u64::MAX)
 }
 
 impl SsdDevice {

@@ -8,11 +8,7 @@ use super::control::Command;
 use super::{Access, NONE, Ssd};
 use crate::device::linked::{DonePage, PageAccess, PageControl};
 use crate::medium::nand;
-use std::collections::VecDeque;
 use tierscope_kernel::Timeline;
-
-/// Operations on flash that end as they begin.
-pub(super) type AtOnce = VecDeque<u32>;
 
 impl Ssd {
     /// A page is read or written at `now_ps`, which never goes back between calls of any kind.
@@ -42,15 +38,15 @@ impl Ssd {
 
     /// Does something at `now_ps`, and all that was due before it or follows from it, without time.
     fn at_once(&mut self, now_ps: u64, act: impl FnOnce(&mut Self, &mut Vec<DonePage>)) {
-        let mut at_once = AtOnce::new();
+        let at_once = &mut self.at_once;
         self.nand.end_all(|token| at_once.push_back(token));
-        self.at_once = Some(at_once);
-        let mut out = Vec::new();
+        self.is_warming = true;
+        let mut out = std::mem::take(&mut self.answered);
         self.go_on_at_once(now_ps, &mut out);
         self.end_pause();
         act(self, &mut out);
         self.go_on_at_once(now_ps, &mut out);
-        self.at_once = None;
+        (self.is_warming, self.answered) = (false, out);
     }
 
     fn go_on_at_once(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
@@ -58,7 +54,7 @@ impl Ssd {
         let mut at_ps = self.events.peek_ps().map_or(now_ps, |event_ps| event_ps.min(now_ps));
         loop {
             self.go_on_mapping(at_ps, out);
-            if let Some(token) = self.at_once.as_mut().and_then(AtOnce::pop_front) {
+            if let Some(token) = self.at_once.pop_front() {
                 self.done(&nand::Done::at(token, at_ps), out);
             } else if self.events.peek_ps().is_some_and(|event_ps| event_ps <= now_ps)
                 && let Some((event_ps, event)) = self.events.pop()
@@ -66,9 +62,8 @@ impl Ssd {
                 at_ps = at_ps.max(event_ps);
                 self.happen(at_ps, event, out);
             } else {
-                return;
+                return out.clear();
             }
-            out.clear();
         }
     }
 }

@@ -135,10 +135,9 @@ impl<D: Device, S: Device> Hams<D, S> {
     /// The drive is asked for a page in functional warming, as the manager's command would.
     fn warm_drive(&mut self, now_ps: u64, page: u64, write: bool) {
         let bytes = self.manager.layout.page_bytes;
-        let request =
-            Request { id: 0, address: page * bytes, bytes: bytes as u32, write, background: write };
         let force_unit_access = self.manager.is_persistent();
-        self.drive.warm(now_ps, request, Manner { force_unit_access, ..Manner::default() });
+        let manner = Manner { force_unit_access, ..Manner::default() };
+        self.drive.warm(now_ps, Request::of(page * bytes, bytes as u32, write), manner);
     }
 
     fn drive_done(&mut self, now_ps: u64, done: &Completion) {

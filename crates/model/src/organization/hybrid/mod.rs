@@ -126,8 +126,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
     /// The store is asked, in functional warming, for what the controller would have asked it for.
     #[inline]
     fn warm_store(&mut self, now_ps: u64) {
-        for warm::Asked { address, bytes, write } in self.controller.warming.asked.drain(..) {
-            let request = Request { id: 0, address, bytes, write, background: false };
+        for request in self.controller.warming.asked.drain(..) {
             self.store.device_mut().warm(now_ps, request, Manner::default());
         }
     }
@@ -332,6 +331,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         let tags_before = self.controller.tag_bytes_moved();
         let wasted_before = self.controller.wasted_bytes();
         let passed_before = self.controller.fill_report;
+        let misses_before = self.controller.report.misses;
         let asked = self.controller.warm(now_ps, core, (address, write), &mut moved);
         self.warm_store(now_ps);
         // Each part of the cache takes as many bytes of DRAM as any other of its size.
@@ -344,8 +344,13 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         let bytes = self.controller.sector_bytes();
         self.traffic.move_store(past * bytes, false);
         self.traffic.move_store(around * bytes, true);
-        if past + around == 0 || self.controller.tags_with_data {
-            self.traffic.move_dram(line, write && around == 0);
+        // Tags that come with the data are a read. A miss is answered with what is fetched, or merged with it.
+        let with_data = self.controller.tags_with_data;
+        if with_data {
+            self.traffic.move_dram(line, false);
+        }
+        if self.controller.report.misses == misses_before && (write || !with_data) {
+            self.traffic.move_dram(line, write);
         }
         self.traffic.move_store(self.controller.wasted_bytes() - wasted_before, false);
         let tags = self.controller.tag_bytes_moved();

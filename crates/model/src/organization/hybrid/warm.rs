@@ -6,6 +6,7 @@ use super::fill::FillPolicy;
 use super::miss::Leaves;
 use crate::cache::{Hit, WayRef, flag};
 use crate::organization::PagesMoved;
+use crate::request::Request;
 use std::collections::VecDeque;
 
 /// Places that are taken for as long as they were in detail, on average.
@@ -64,15 +65,7 @@ pub(super) struct Warming {
     /// Up to when prefetches have gone on.
     at_ps: u64,
     /// What the store was asked for since it was last told.
-    pub(super) asked: Vec<Asked>,
-}
-
-/// Bytes of the store that are read or written.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
-    pub(super) address: u64,
-    pub(super) bytes: u32,
-    pub(super) write: bool,
+    pub(super) asked: Vec<Request>,
 }
 
 impl Controller {
@@ -200,7 +193,7 @@ impl Controller {
     /// The store is asked for a sector.
     fn ask(&mut self, sector: u64, write: bool) {
         let (address, bytes) = (sector << self.sector_shift, self.sector_bytes() as u32);
-        self.warming.asked.push(Asked { address, bytes, write });
+        self.warming.asked.push(Request::of(address, bytes, write));
     }
 
     /// Prefetches begin as far as they find room, each when it does.

@@ -294,7 +294,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
 
     /// The store is asked for something in functional warming.
     fn warm_store(&mut self, now_ps: u64, address: u64, bytes: u64, write: bool) {
-        let request = Request { id: 0, address, bytes: bytes as u32, write, background: false };
+        let request = Request::of(address, bytes as u32, write);
         self.store.device_mut().warm(now_ps, request, Manner::default());
     }
 

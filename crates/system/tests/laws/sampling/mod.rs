@@ -172,56 +172,40 @@ fn every_sum_of_a_sampled_result_is_complete() {
 #[test]
 fn batches_and_forks_change_no_sampled_result() {
     for (name, system) in machines() {
-        let one = |limit: u64| {
-            let options = RunOptions { batch_limit: limit, ..sampling(20 * US, 7) };
-            let mut result = run(&system, gups(15_000, 2), &options).result;
-            (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
-            result
-        };
-        let whole = one(0);
-        assert_eq!(one(7), whole, "{name}");
-        let mut machine = Machine::new(&system, gups(15_000, 2), &sampling(20 * US, 7)).unwrap();
-        let mut turns = 0;
-        while !machine
-            .run(|_| {
-                turns += 1;
-                turns % 40 == 0
-            })
-            .unwrap()
-        {
-            machine = machine.fork();
-        }
-        assert_eq!(machine.result(), whole, "{name}");
+        same_in_batches_and_forks(name, &system, 15_000, &sampling(20 * US, 7));
     }
 }
 
-/// What a drive holds goes with its fork, in units and between them.
+/// What a drive, or a memory, holds goes with its fork, in units and between them.
 #[test]
 fn batches_and_forks_change_no_sampled_result_of_a_drive() {
     for (name, system) in drives() {
-        let one = |limit: u64| {
-            let options = RunOptions { batch_limit: limit, ..sampling(500 * US, 13) };
-            let mut result = run(&system, gups(10_000, 2), &options).result;
-            (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
-            result
-        };
-        let whole = one(0);
-        assert!(whole.sampling.is_some(), "{name}");
-        assert_eq!(one(7), whole, "{name}");
-        let stream = gups(10_000, 2);
-        let mut machine = Machine::new(&system, stream, &sampling(500 * US, 13)).unwrap();
-        let mut turns = 0;
-        while !machine
-            .run(|_| {
-                turns += 1;
-                turns % 40 == 0
-            })
-            .unwrap()
-        {
-            machine = machine.fork();
-        }
-        assert_eq!(machine.result(), whole, "{name}");
+        same_in_batches_and_forks(name, &system, 10_000, &sampling(500 * US, 13));
     }
+}
+
+fn same_in_batches_and_forks(name: &str, system: &SystemSpec, updates: u64, options: &RunOptions) {
+    let one = |batch_limit: u64| {
+        let options = RunOptions { batch_limit, ..options.clone() };
+        let mut result = run(system, gups(updates, 2), &options).result;
+        (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
+        result
+    };
+    let whole = one(0);
+    assert!(whole.sampling.is_some(), "{name}");
+    assert_eq!(one(7), whole, "{name}");
+    let mut machine = Machine::new(system, gups(updates, 2), options).unwrap();
+    let mut turns = 0;
+    while !machine
+        .run(|_| {
+            turns += 1;
+            turns % 40 == 0
+        })
+        .unwrap()
+    {
+        machine = machine.fork();
+    }
+    assert_eq!(machine.result(), whole, "{name}");
 }
 
 #[test]
