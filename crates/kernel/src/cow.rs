@@ -186,18 +186,12 @@ fn reciprocal(chunk_len: u64) -> u64 {
 
 /// A map from all numbers of 64 bits to values, of which all but some are an implicit default.
 ///
-/// A radix tree of nodes of 512 entries, as high as the greatest key that was written needs.
-/// Values lie in leaves of 512 neighbours, which are copied on write. `clone` copies all leaves;
-/// [`fork`](CowMap::fork) shares them.
+/// Values lie in leaves of 512 neighbours, which are copied on write; a hash table finds them. `clone` copies all
+/// leaves; [`fork`](CowMap::fork) shares them.
 #[derive(Clone)]
 pub struct CowMap<T: Copy> {
     blank: Arc<[T]>,
-    /// How many nodes lie above each leaf.
-    height: u32,
-    root: u32,
-    /// All nodes, one after another; node 0 is the empty node, from which nothing is reached but
-    /// itself and leaf 0. An entry is the number of a node, or of a leaf in the lowest nodes.
-    nodes: Arc<Vec<u32>>,
+    index: Arc<Index>,
     /// Leaf 0 is never written.
     leaves: Chunks<T>,
     /// The keys of each leaf, without their lowest bits.
@@ -209,9 +203,7 @@ impl<T: Copy> CowMap<T> {
     pub fn new(default: T) -> Self {
         CowMap {
             blank: vec![default; LEAF].into(),
-            height: 0,
-            root: 0,
-            nodes: Arc::new(vec![0; LEAF]),
+            index: Arc::new(Index::default()),
             leaves: Chunks::new(1),
             prefixes: Arc::new(vec![0]),
         }
@@ -220,15 +212,8 @@ impl<T: Copy> CowMap<T> {
     /// The value of `key`.
     #[inline]
     pub fn get(&self, key: u64) -> T {
-        let prefix = key >> LEAF_BITS;
-        if self.is_beyond(prefix) {
-            return self.blank[0];
-        }
-        let mut number = self.root;
-        for level in (0..self.height).rev() {
-            number = self.nodes[entry(number, prefix, level)];
-        }
-        self.leaves.read(number as usize, &self.blank)[place(key)]
+        let leaf = self.index.leaf(key >> LEAF_BITS);
+        self.leaves.read(leaf as usize, &self.blank)[place(key)]
     }
 
     /// Gives `key` the value `value`.
@@ -242,14 +227,11 @@ impl<T: Copy> CowMap<T> {
     #[inline]
     pub fn get_mut(&mut self, key: u64) -> &mut T {
         let prefix = key >> LEAF_BITS;
-        let mut number = if self.is_beyond(prefix) { 0 } else { self.root };
-        for level in (0..self.height).rev() {
-            number = self.nodes[entry(number, prefix, level)];
+        let mut leaf = self.index.leaf(prefix);
+        if leaf == 0 {
+            leaf = self.add_leaf(prefix);
         }
-        if number == 0 {
-            number = self.add_leaf(prefix);
-        }
-        &mut self.leaves.write(number as usize, &self.blank)[place(key)]
+        &mut self.leaves.write(leaf as usize, &self.blank)[place(key)]
     }
 
     /// A second map with the same values: all leaves are shared until one of the two writes to
@@ -258,9 +240,7 @@ impl<T: Copy> CowMap<T> {
     pub fn fork(&mut self) -> Self {
         CowMap {
             blank: Arc::clone(&self.blank),
-            height: self.height,
-            root: self.root,
-            nodes: Arc::clone(&self.nodes),
+            index: Arc::clone(&self.index),
             leaves: self.leaves.fork(),
             prefixes: Arc::clone(&self.prefixes),
         }
@@ -303,55 +283,15 @@ impl<T: Copy> CowMap<T> {
         (first..=first | LEAF_MASK).zip(self.leaves.read(leaf, &self.blank).iter().copied())
     }
 
-    /// Whether the tree is too low for `prefix`.
-    #[inline]
-    fn is_beyond(&self, prefix: u64) -> bool {
-        prefix.checked_shr(self.height * LEAF_BITS).unwrap_or(0) != 0
-    }
-
-    /// Makes the leaf of `prefix`, and the nodes on the way to it; the leaf's number.
+    /// Makes the leaf of `prefix`; its number.
     #[cold]
     #[inline(never)]
     fn add_leaf(&mut self, prefix: u64) -> u32 {
-        let leaf = number(self.leaves.len);
+        let leaf = u32::try_from(self.leaves.len).expect("a map has fewer than 2^32 leaves");
         self.leaves.push();
         Arc::make_mut(&mut self.prefixes).push(prefix);
-        self.grow(prefix);
-        if self.height == 0 {
-            self.root = leaf;
-            return leaf;
-        }
-        let mut node = self.root;
-        for level in (1..self.height).rev() {
-            node = self.child_or_new(entry(node, prefix, level));
-        }
-        Arc::make_mut(&mut self.nodes)[entry(node, prefix, 0)] = leaf;
+        Arc::make_mut(&mut self.index).insert(prefix, leaf);
         leaf
-    }
-
-    /// Puts nodes above the root until the tree is high enough for `prefix`.
-    fn grow(&mut self, prefix: u64) {
-        while self.is_beyond(prefix) {
-            let above = self.add_node();
-            Arc::make_mut(&mut self.nodes)[entry(above, 0, 0)] = self.root;
-            self.root = above;
-            self.height += 1;
-        }
-    }
-
-    fn child_or_new(&mut self, entry: usize) -> u32 {
-        if self.nodes[entry] == 0 {
-            let node = self.add_node();
-            Arc::make_mut(&mut self.nodes)[entry] = node;
-        }
-        self.nodes[entry]
-    }
-
-    fn add_node(&mut self) -> u32 {
-        let nodes = Arc::make_mut(&mut self.nodes);
-        let node = number(nodes.len() >> LEAF_BITS);
-        nodes.resize(nodes.len() + LEAF, 0);
-        node
     }
 }
 
@@ -364,19 +304,60 @@ impl<T: Copy> fmt::Debug for CowMap<T> {
     }
 }
 
-/// Where the entry for `prefix` is in `node`, `level` nodes above the lowest.
-#[inline]
-fn entry(node: u32, prefix: u64, level: u32) -> usize {
-    (node as usize) << LEAF_BITS | (prefix >> (level * LEAF_BITS) & LEAF_MASK) as usize
+/// The leaf of each prefix. A prefix takes the first free place from where its hash points; no more than half of the
+/// places are taken, and none becomes free again.
+#[derive(Clone)]
+struct Index {
+    /// Prefix and leaf; leaf 0 where the place is free. As many as a power of two, at least two.
+    places: Vec<(u64, u32)>,
+    taken: usize,
 }
+
+impl Default for Index {
+    fn default() -> Self {
+        Index { places: vec![(0, 0); 2], taken: 0 }
+    }
+}
+
+impl Index {
+    /// The leaf of a prefix; 0 for one that has none.
+    #[inline]
+    fn leaf(&self, prefix: u64) -> u32 {
+        self.places[self.place(prefix)].1
+    }
+
+    /// Where a prefix is, or may be put.
+    #[inline]
+    fn place(&self, prefix: u64) -> usize {
+        let last = self.places.len() - 1;
+        // The highest bits of the product depend on all of the prefix (Knuth, TAOCP 3, 6.4).
+        let mut place = (prefix.wrapping_mul(GOLDEN) >> (last as u64).leading_zeros()) as usize;
+        while self.places[place].1 != 0 && self.places[place].0 != prefix {
+            place = (place + 1) & last;
+        }
+        place
+    }
+
+    fn insert(&mut self, prefix: u64, leaf: u32) {
+        if 2 * (self.taken + 1) > self.places.len() {
+            let places = vec![(0, 0); 2 * self.places.len()];
+            let small = std::mem::replace(self, Index { places, taken: 0 });
+            for (prefix, leaf) in small.places.into_iter().filter(|(_, leaf)| *leaf != 0) {
+                self.insert(prefix, leaf);
+            }
+        }
+        let place = self.place(prefix);
+        self.places[place] = (prefix, leaf);
+        self.taken += 1;
+    }
+}
+
+/// 2⁶⁴ by the golden ratio, odd.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
 fn place(key: u64) -> usize {
     (key & LEAF_MASK) as usize
-}
-
-fn number(count: usize) -> u32 {
-    u32::try_from(count).expect("a map has fewer than 2^32 leaves and nodes")
 }
 
 #[cfg(test)]

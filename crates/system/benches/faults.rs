@@ -2,7 +2,7 @@
 //! without the machine that executes the paths and moves the pages. Of the full-scale preset
 //! `storage`, with a smaller DRAM.
 //!
-//! `cargo bench -p tierscope-system --bench faults [-- smoke]`; prints one JSON object a line.
+//! `cargo bench -p tierscope-system --bench faults [-- [smoke] [PART OF A NAME]]`; prints one JSON object a line.
 
 use std::time::Instant;
 use tierscope_kernel::Random;
@@ -83,18 +83,31 @@ fn measure(name: &str, kernel: &mut Kernel, count: u64, mut page: impl FnMut(u64
 }
 
 fn main() {
-    let scale = if std::env::args().any(|a| a == "smoke") { 100 } else { 1 };
+    let arguments: Vec<String> =
+        std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let scale = if arguments.iter().any(|a| a == "smoke") { 100 } else { 1 };
+    let part = arguments.into_iter().find(|a| a != "smoke").unwrap_or_default();
+    let asked = |name: &str| name.contains(&part);
     let sets = [("storage.swap_cluster_pages".to_string(), "1".to_string())];
     let spec = load("storage", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
     let pages = 2 * DRAM_BYTES / PAGE_BYTES;
-    let mut anonymous = Kernel::new(&spec, NO_FILE, pages * PAGE_BYTES);
-    measure("first touch", &mut anonymous, pages, |i| (i, true));
     let mut random = Random::stream(1, "pages");
     let count = 4_000_000 / scale;
-    measure("anonymous, twice the DRAM, random, 30 % writes", &mut anonymous, count, |_| {
-        (random.below(pages), random.chance(0.3))
-    });
-    let mut file = Kernel::new(&spec, 0, pages * PAGE_BYTES);
-    measure("file, twice the DRAM, random", &mut file, count / 4, |_| (random.below(pages), false));
-    measure("file, twice the DRAM, in order", &mut file, count, |i| (i % pages, false));
+    if asked("anonymous") {
+        let mut anonymous = Kernel::new(&spec, NO_FILE, pages * PAGE_BYTES);
+        measure("anonymous, first touch", &mut anonymous, pages, |i| (i, true));
+        measure("anonymous, twice the DRAM, random, 30 % writes", &mut anonymous, count, |_| {
+            (random.below(pages), random.chance(0.3))
+        });
+    }
+    for (name, count) in [("random", count / 4), ("in order", count)] {
+        let name = format!("file, twice the DRAM, {name}");
+        if asked(&name) {
+            let mut file = Kernel::new(&spec, 0, pages * PAGE_BYTES);
+            let is_random = name.ends_with("random");
+            measure(&name, &mut file, count, |i| {
+                (if is_random { random.below(pages) } else { i % pages }, false)
+            });
+        }
+    }
 }

@@ -30,8 +30,9 @@ pub struct Cached {
     pub ahead: bool,
 }
 
-/// A frame's state.
+/// A frame's state, in one line of the cache of the computer that simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Frame {
     /// What it holds.
     pub owner: Owner,
@@ -62,6 +63,8 @@ pub struct Frame {
     /// What readahead knows of it.
     pub cached: Cached,
 }
+
+const _: () = assert!(size_of::<Frame>() == 64);
 
 impl Frame {
     /// No virtual page maps the frame.

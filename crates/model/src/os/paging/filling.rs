@@ -19,6 +19,8 @@ pub(super) struct Filler<'a, 'b> {
     need: Need<'b>,
     /// A frame kept for the first wanted page, so that the others cannot take the last.
     reserve: Option<u64>,
+    /// Frames of the folio that is being added, in the order of its pages.
+    frames: Vec<u64>,
     /// Pages of the request that is being made.
     request: Vec<PageTransfer>,
     error: Option<OsError>,
@@ -40,20 +42,17 @@ impl Filling for Filler<'_, '_> {
         if self.paging.spares(self.need.file, pages.clone()) {
             return true;
         }
-        let mut frames = Vec::new();
-        for page in pages.clone() {
-            match self.frame_for(page) {
-                Some(frame) => frames.push(frame),
-                None => {
-                    self.give_back(pages.start, &frames);
-                    return false;
-                }
-            }
+        let mut frames = std::mem::take(&mut self.frames);
+        frames.extend(pages.clone().map_while(|page| self.frame_for(page)));
+        let is_room = frames.len() as u64 == folio.pages();
+        if is_room {
+            pages.zip(&frames).for_each(|(page, frame)| self.enter(page, *frame, folio));
+        } else {
+            self.give_back(pages.start, &frames);
         }
-        for (page, frame) in pages.zip(frames) {
-            self.enter(page, frame, folio);
-        }
-        true
+        frames.clear();
+        self.frames = frames;
+        is_room
     }
 
     fn submit(&mut self) {
@@ -140,23 +139,31 @@ impl Paging {
         self.cache.get(file_key(file, page)).checked_sub(1)
     }
 
-    /// Whether what is in the page cache can be mapped around a fault: it has been read, and is not in the swap cache.
-    fn can_be_mapped(&self, frame: u64) -> bool {
+    /// The frame of a page in the page cache that can be mapped around a fault: it has been read, and is not in the swap
+    /// cache.
+    fn mappable(&self, file: InodeId, page: u64) -> Option<(u64, Frame)> {
+        let frame = self.cached(file, page)?;
         let info = self.frames.get(frame);
-        !(info.reading || info.slot != 0 && matches!(info.owner, Owner::File(..)))
+        let in_swap_cache = info.slot != 0 && matches!(info.owner, Owner::File(..));
+        (!info.reading && !in_swap_cache).then_some((frame, info))
     }
 
-    /// The folio that a page in the page cache belongs to. Its first page has the mark.
+    /// The folio that a page in the page cache belongs to.
     pub(super) fn folio(&self, file: InodeId, page: u64) -> Option<Folio> {
-        let Cached { order, marked, .. } = self.frames.get(self.cached(file, page)?).cached;
-        let order = u32::from(order);
+        let frame = self.cached(file, page)?;
+        Some(self.folio_of(file, page, self.frames.get(frame).cached))
+    }
+
+    /// The folio that a page belongs to, of which the page cache knows so much. Its first page has the mark.
+    fn folio_of(&self, file: InodeId, page: u64, cached: Cached) -> Folio {
+        let order = u32::from(cached.order);
         let first = page >> order << order;
         let marked = if first == page {
-            marked
+            cached.marked
         } else {
             self.cached(file, first).is_some_and(|frame| self.frames.get(frame).cached.marked)
         };
-        Some(Folio { first, order, marked })
+        Folio { first, order, marked }
     }
 
     /// Lets readahead read what it finds right. Afterwards the first wanted page is in the page
@@ -167,8 +174,14 @@ impl Paging {
         decide: impl FnOnce(&mut Readahead, &mut Filler<'_, '_>),
     ) -> Result<bool, OsError> {
         let (file, first) = (need.file, need.wanted.start);
-        let mut filler =
-            Filler { paging: self, need, reserve: None, request: Vec::new(), error: None };
+        let mut filler = Filler {
+            paging: self,
+            need,
+            reserve: None,
+            frames: Vec::new(),
+            request: Vec::new(),
+            error: None,
+        };
         if !filler.need.wanted.is_empty() && filler.paging.cached(file, first).is_none() {
             filler.reserve = filler.frame_for(first);
             if filler.reserve.is_none() {
@@ -210,11 +223,11 @@ impl Paging {
         self.map_file_pages(file, vma, &new);
     }
 
-    fn map_file_pages(&mut self, file: InodeId, vma: &around::Vma, pages: &[u64]) {
+    /// Maps pages of a file, each in its frame.
+    fn map_file_pages(&mut self, file: InodeId, vma: &around::Vma, pages: &[(u64, u64)]) {
         let shared = || self.space.find(vma.address).is_some_and(|(_, mapping)| mapping.shared);
         let writable = self.is_in_swap(file) && shared();
-        for index in pages {
-            let Some(frame) = self.cached(file, *index) else { continue };
+        for &(index, frame) in pages {
             let page = vma.address + index - vma.first;
             self.map_file_frame(frame, page);
             self.space.set(page, Pte::Present { frame, writable });
@@ -231,8 +244,9 @@ impl PageCache for Read<'_> {
     }
 
     fn folio(&self, page: u64) -> Option<Folio> {
-        let frame = self.0.cached(self.1, page)?;
-        if self.0.can_be_mapped(frame) { self.0.folio(self.1, page) } else { None }
+        let Read(paging, file) = *self;
+        let (_, info) = paging.mappable(file, page)?;
+        Some(paging.folio_of(file, page, info.cached))
     }
 }
 
@@ -241,7 +255,8 @@ struct Entries<'a> {
     paging: &'a Paging,
     file: InodeId,
     vma: &'a around::Vma,
-    new: Vec<u64>,
+    /// Each page, and its frame.
+    new: Vec<(u64, u64)>,
 }
 
 impl around::PageTable for Entries<'_> {
@@ -251,9 +266,8 @@ impl around::PageTable for Entries<'_> {
 
     fn map(&mut self, page: u64) {
         // Reclaim takes single pages, so that a folio may lack some.
-        let there = self.paging.cached(self.file, page);
-        if there.is_some_and(|frame| self.paging.can_be_mapped(frame)) {
-            self.new.push(page);
+        if let Some((frame, _)) = self.paging.mappable(self.file, page) {
+            self.new.push((page, frame));
         }
     }
 }

@@ -269,10 +269,13 @@ impl Scan {
         let isolated = isolate(lists, pages, list);
         let (mut scanned, mut reclaimed, mut written) = (0, 0, 0);
         let mut stay = Vec::new();
-        for (folio, order, mut flags) in isolated {
+        // All of them first: the computer that simulates waits for what it knows of several at once.
+        let references: Vec<u64> =
+            isolated.iter().map(|(folio, ..)| memory.take_references(*folio)).collect();
+        for ((folio, order, mut flags), references) in isolated.into_iter().zip(references) {
             let pages = 1 << order;
             scanned += pages;
-            match self.fate(lists, memory, folio, &mut flags) {
+            match self.fate(lists, memory, (folio, references), &mut flags) {
                 Fate::Gone => {
                     lists.age += pages;
                     reclaimed += pages;
@@ -298,15 +301,14 @@ impl Scan {
         reclaimed + written
     }
 
-    /// `folio_check_references` and the rest of `shrink_folio_list`.
+    /// `folio_check_references` and the rest of `shrink_folio_list`, of a folio that was used so often.
     fn fate(
         &self,
         lists: &ActiveInactive,
         memory: &mut dyn Memory,
-        folio: u64,
+        (folio, references): (u64, u64),
         flags: &mut u8,
     ) -> Fate {
-        let references = memory.take_references(folio);
         let referenced = *flags & REFERENCED != 0;
         *flags &= !REFERENCED;
         if references > 0 {
