@@ -14,6 +14,8 @@ use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
+const MACHINES: [&str; 7] =
+    ["oracle", "hybrid", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
 /// Accesses after which a complete run ends, if it has not come to its simulated time.
 const MOST_ACCESSES: u64 = 20_000_000;
 
@@ -36,6 +38,12 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
         "cxl-ssd" => &[
             ("processor.caches.1.capacity", "256KiB"),
             ("processor.caches.2.capacity", "480KiB"),
+            ("ssd.buffer.capacity", "4MiB"),
+            ("ssd.buffer.dirty", "512KiB"),
+        ],
+        "flatflash-m" => &[
+            ("processor.caches.1.capacity", "256KiB"),
+            ("tiered.promotion.capacity", "4MiB"),
             ("ssd.buffer.capacity", "4MiB"),
             ("ssd.buffer.dirty", "512KiB"),
         ],
@@ -72,7 +80,7 @@ fn main() {
     };
     let limit_ps = if smoke { 10_000_000_000 } else { 3_000_000_000_000 };
     for (work_name, _) in work::WORKLOADS {
-        for name in ["oracle", "hybrid", "storage", "hams-le", "mmap", "cxl-ssd"] {
+        for name in MACHINES {
             if !wanted(&format!("{name}: {work_name}")) {
                 continue;
             }

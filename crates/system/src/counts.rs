@@ -102,8 +102,9 @@ pub fn check(systems: &[SystemSpec], options: &RunOptions) -> Result<(), String>
         );
     }
     for system in systems {
-        let in_time =
-            system.build_organization().is_none_or(|organization| !organization.can_warm());
+        let promotes = system.tiered.as_ref().is_some_and(|tiered| tiered.promotion.is_some());
+        let in_time = promotes
+            || system.build_organization().is_none_or(|organization| !organization.can_warm());
         let why = match (system.stands_alone(), system.check_data, in_time) {
             (true, _, _) => "is a device alone, which has no caches",
             (_, true, _) => "checks data, which needs every request; leave check_data out",

@@ -152,7 +152,7 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
             (_, _, true) if system.prefetches() => {
                 "has a DRAM cache that prefetches, which depends on time"
             }
-            (_, _, true) => "has a memory behind a link, whose pages move as time goes",
+            (_, _, true) => "has two nodes of memory, between which pages move as time goes",
             _ => continue,
         };
         return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));
@@ -194,8 +194,8 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
                 "leave tiered.long_reads out, or ",
             ),
             _ if in_time && !system.prefetches() => (
-                "has a memory behind a link, whose pages move when they are asked for often, and what is \
-                 passed over does not move them in time",
+                "has two nodes of memory, between which pages move as time goes, and what is passed over does \
+                 not move them in time",
                 "",
             ),
             _ if ahead => (

@@ -498,8 +498,10 @@ fn set_misses(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
         (None, met) => start.misses as f64 + sums.all.misses as f64 / met as f64 * fetches,
     };
     result.miss_rate = if totals.lookups > 0 { misses / totals.lookups as f64 } else { 0.0 };
-    if let Some(count) = result.counters.get_mut("dram_cache_misses") {
-        *count = if totals.misses.is_none() { misses.round() as u64 } else { 0 };
+    if totals.misses.is_none()
+        && let Some(count) = result.counters.get_mut("dram_cache_misses")
+    {
+        *count = misses.round() as u64;
     }
 }
 

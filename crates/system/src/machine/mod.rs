@@ -231,6 +231,8 @@ struct Fixed {
     paging: bool,
     /// The store is read and written line by line.
     lines_of_store: bool,
+    /// Bytes of the pages that move beside; 0 where none do.
+    promoted_page_bytes: u64,
     /// Pages move by the hand of hardware or of the kernel's own threads: on-chip caches are asked for their lines.
     snoops: bool,
     /// The driver of the store, where something is said of it.
@@ -402,6 +404,7 @@ impl Machine {
         let driver = pages_to.and_then(|(storage, _)| storage.driver.as_ref());
         let sleeps_first = driver.is_some_and(DriverSpec::sleeps_first);
         let service_times = sleeps_first.then(ServiceTimes::default);
+        let promotion = spec.tiered.as_ref().and_then(|tiered| tiered.promotion.as_ref());
         let fixed = Fixed {
             line_shift,
             page_shift,
@@ -418,8 +421,8 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
-            lines_of_store: spec.direct.is_some()
-                || spec.tiered.as_ref().is_some_and(|tiered| tiered.promotion.is_none()),
+            lines_of_store: spec.direct.is_some() || spec.tiered.is_some(),
+            promoted_page_bytes: promotion.map_or(0, |it| it.page.bytes()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
             queue_lock_ps: pages_to

@@ -514,19 +514,20 @@ impl Machine {
         counts
     }
 
-    /// The store's work for what was moved: pages, or lines where it is read and written line by line. Where a DRAM
-    /// cache prefetches as it finds time, time must not go on by what it prefetches: there, demand's pages alone are
-    /// told.
+    /// The store's work for what was moved: pages, or lines where it is read and written line by line, without pages
+    /// that are promoted, for which nobody waits. Where a DRAM cache prefetches as it finds time, time must not go on
+    /// by what it prefetches: there, demand's pages alone are told.
     fn store_work(&self, report: &OrganizationReport) -> u64 {
         let traffic = &report.traffic;
-        let of_store =
-            |shift: u32| (traffic.store_read_bytes >> shift, traffic.store_written_bytes >> shift);
-        let (read, written) = if self.fixed.paging {
-            of_store(self.fixed.page_shift)
+        let bytes = [traffic.store_read_bytes, traffic.store_written_bytes];
+        let [read, written] = if self.fixed.paging {
+            bytes.map(|bytes| bytes >> self.fixed.page_shift)
         } else if self.fixed.lines_of_store {
-            of_store(self.fixed.line_shift)
+            let pages = [report.fetched_pages, report.write_backs];
+            let promoted = pages.map(|pages| pages * self.fixed.promoted_page_bytes);
+            [0, 1].map(|it| (bytes[it] - promoted[it]) >> self.fixed.line_shift)
         } else {
-            (report.fetched_pages, report.displaced_pages)
+            [report.fetched_pages, report.displaced_pages]
         };
         self.sampler.as_ref().map_or(0, |sampler| sampler.work_ns.of(read, written))
     }
@@ -637,7 +638,7 @@ impl Machine {
             counts,
             fetches: report.fetched_pages,
             lookups,
-            misses: self.fixed.paging.then_some(misses),
+            misses: (self.fixed.paging || self.fixed.lines_of_store).then_some(misses),
             detailed_ps,
             pilot: sampler.first,
             start: sampler.start,

@@ -464,11 +464,6 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.held.len() + self.near.as_ref().map_or(0, |near| near.moves.len())
     }
 
-    /// When pages are promoted depends on how long others take.
-    fn can_warm(&self) -> bool {
-        self.near.is_none()
-    }
-
     fn warm(&mut self, now_ps: u64, _core: u16, address: u64, write: bool) -> PagesMoved {
         self.warm_line(now_ps, address, write)
     }

@@ -24,7 +24,6 @@ impl<D: Device, S: Device> Tiered<D, S> {
             Place::Taken(way, victim) => (way, Some(victim)),
             Place::Pinned => return,
         };
-        self.report.fetched_pages += 1;
         near.tags.insert_at(way, page, flag::PINNED);
         let index = near.moves.insert(Move {
             page: Some(page),
@@ -64,10 +63,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
                 near.tags.clear_flags(done.way, flag::PINNED);
                 self.release(now_ps, done.first, &done.stages);
             }
-            _ if it.victim_dirty => {
-                self.report.displaced_pages += 1;
-                self.evict(now_ps, index);
-            }
+            _ if it.victim_dirty => self.evict(now_ps, index),
             _ => {
                 self.victim_left(now_ps, index);
                 self.fetch(now_ps, index);
@@ -79,7 +75,6 @@ impl<D: Device, S: Device> Tiered<D, S> {
     fn evict(&mut self, now_ps: u64, index: u32) {
         let lines = self.page_lines();
         let Some(near) = &mut self.near else { return };
-        self.report.write_backs += 1;
         let address = near.frame(near.moves[index].way);
         let it = &mut near.moves[index];
         it.progress = Progress::Evicting;
@@ -127,6 +122,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
         it.clock_ps = now_ps;
         let Some(page) = it.page else { return };
         let bytes = near.page_bytes;
+        self.report.fetched_pages += 1;
         self.traffic.move_store(bytes, false);
         self.issue_far(now_ps, request(index, page * bytes, bytes, false, true));
     }
@@ -160,6 +156,8 @@ impl<D: Device, S: Device> Tiered<D, S> {
         }
         it.progress = Progress::WritingBack;
         let Some(victim) = it.victim else { return };
+        self.report.write_backs += 1;
+        self.report.displaced_pages += u64::from(it.page.is_some());
         self.traffic.move_store(bytes, true);
         self.issue_far(now_ps, request(index, victim * bytes, bytes, true, true));
     }
@@ -240,29 +238,28 @@ impl<D: Device, S: Device> Tiered<D, S> {
         self.near.as_deref().is_none_or(is_clean)
     }
 
-    /// An access in functional warming: pages are counted, and promoted at once. What it asks of the store, in lines
-    /// where none are promoted, is told.
+    /// An access in functional warming: pages are counted, and promoted at once. The line that it asks of the store is
+    /// told: nobody waits for pages.
     pub(super) fn warm_line(&mut self, now_ps: u64, address: u64, write: bool) -> PagesMoved {
         let line_bytes = u64::from(self.line_bytes);
+        let line = PagesMoved { read: u64::from(!write), written: u64::from(write) };
         let Some(near) = &mut self.near else {
             self.traffic.move_store(line_bytes, write);
             self.warm_store(now_ps, address, line_bytes, write);
-            return PagesMoved { read: u64::from(!write), written: u64::from(write) };
+            return line;
         };
-        let mut moved = PagesMoved::default();
         let page = near.page(address);
         self.report.lookups += 1;
         if near.tags.access(page, write).is_some() {
             self.traffic.move_dram(line_bytes, write);
-            return moved;
+            return PagesMoved::default();
         }
         self.report.misses += 1;
         self.traffic.move_store(line_bytes, write);
         let place = near.tags.place(page);
         let bytes = near.page_bytes;
-        let promoted =
-            matches!(place, Place::Free(_) | Place::Taken(..)) && near.promoter.access(page, true);
-        let written = match place {
+        let promoted = near.promoter.access(page, place != Place::Pinned);
+        let victim = match place {
             Place::Taken(way, victim) if promoted => {
                 near.tags.insert_at(way, page, 0);
                 victim.line.filter(|_| victim.dirty())
@@ -275,21 +272,20 @@ impl<D: Device, S: Device> Tiered<D, S> {
         };
         self.warm_store(now_ps, address, line_bytes, write);
         if !promoted {
-            return moved;
+            return line;
         }
-        self.warm_store(now_ps, page * bytes, bytes, false);
-        if let Some(victim) = written {
+        if let Some(victim) = victim {
+            self.report.displaced_pages += 1;
+            self.report.write_backs += 1;
+            self.traffic.move_dram(bytes, false);
+            self.traffic.move_store(bytes, true);
             self.warm_store(now_ps, victim * bytes, bytes, true);
         }
-        moved = PagesMoved { read: 1, written: u64::from(written.is_some()) };
         self.report.fetched_pages += 1;
-        self.report.displaced_pages += moved.written;
-        self.report.write_backs += moved.written;
         self.traffic.move_store(bytes, false);
         self.traffic.move_dram(bytes, true);
-        self.traffic.move_dram(moved.written * bytes, false);
-        self.traffic.move_store(moved.written * bytes, true);
-        moved
+        self.warm_store(now_ps, page * bytes, bytes, false);
+        line
     }
 
     /// The store is asked for something in functional warming.

@@ -373,6 +373,7 @@ proptest! {
                 prop_assert_eq!(report.misses, naive.misses);
                 prop_assert_eq!(report.fetched_pages, naive.promoted);
                 prop_assert_eq!(report.write_backs, naive.written_back);
+                prop_assert_eq!(report.displaced_pages, naive.written_back);
             }
             prop_assert_eq!(memory.report().traffic, warmed.report().traffic);
         }

@@ -35,8 +35,8 @@ fn machines() -> Vec<(&'static str, SystemSpec)> {
     ]
 }
 
-/// Machines with a drive, whose DRAM holds less than half of the table: of HAMS, of the operating system, and the
-/// drive's own; and one whose memory is of cells that wear.
+/// Machines with a drive, whose DRAM holds less than half of the table: of HAMS, of the operating system, the
+/// drive's own, and such as pages are promoted to; and one whose memory is of cells that wear.
 fn drives() -> Vec<(&'static str, SystemSpec)> {
     vec![
         (
@@ -72,6 +72,19 @@ fn drives() -> Vec<(&'static str, SystemSpec)> {
             ),
         ),
         ("optane-p", system("optane-p/quick", &[("processor.caches.1.capacity", "320KiB")])),
+        (
+            "flatflash-m",
+            system(
+                "flatflash-m/quick",
+                &[
+                    ("processor.caches.1.capacity", "256KiB"),
+                    ("tiered.promotion.capacity", "3MiB"),
+                    ("tiered.promotion.counted_pages", "1024"),
+                    ("ssd.buffer.capacity", "2MiB"),
+                    ("ssd.buffer.dirty", "512KiB"),
+                ],
+            ),
+        ),
     ]
 }
 
@@ -106,7 +119,7 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
             "storage" | "mmap" => (60_000, 2_000 * US, 5),
             "hybrid" => (20_000, 50 * US, 10),
             "hams" => (80_000, 1_000 * US, 15),
-            "cxl-ssd" => (90_000, 1_000 * US, 15),
+            "cxl-ssd" | "flatflash-m" => (90_000, 1_000 * US, 15),
             _ => (400_000, 50 * US, 10),
         };
         let whole = run(&system, gups(updates, 1), &RunOptions::default()).result;
@@ -268,8 +281,8 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(refused(&disk, &sampling(US, 10)).contains("has a store whose state"));
     let tells = system("cxl-ssd/switching/quick", &[]);
     assert!(refused(&tells, &sampling(US, 10)).contains("tells of long reads"));
-    let promotes = system("flatflash-m/quick", &[]);
-    assert!(refused(&promotes, &sampling(US, 10)).contains("whose pages move"));
+    let nodes = system("cxl-tiering/quick", &[]);
+    assert!(refused(&nodes, &sampling(US, 10)).contains("two nodes of memory"));
     let prefetches = system("hybrid/quick", &[]);
     assert!(refused(&prefetches, &sampling(US, 10)).contains("a DRAM cache that prefetches"));
     let alone = system("device/ddr4-2400", &[]);
