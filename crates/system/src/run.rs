@@ -503,7 +503,6 @@ fn follow_with<R: Running>(
         }
     }
     outcome.result = reporter.timed(running.result());
-    tell_sampling(&mut outcome);
     reporter.report(running);
     outcome
 }
@@ -694,21 +693,6 @@ impl<'a> Reporter<'a> {
         let skipped = result.skipped.map_or(0, |skipped| skipped.accesses);
         result.accesses_per_wall_s = (result.accesses + skipped) as f64 / result.wall_s.max(1e-9);
         result
-    }
-}
-
-/// A sampled run that measured nothing has nothing to say.
-fn tell_sampling(outcome: &mut Outcome) {
-    let Some(sampling) = &outcome.result.sampling else { return };
-    if sampling.units == 0 && !outcome.failed {
-        outcome.failed = outcome.partial_reason.is_none();
-        let before = outcome.partial_reason.take().map(|reason| format!("{reason}; "));
-        outcome.partial_reason = Some(format!(
-            "{}the run ended before a unit was measured: it is little longer than the {} ms that are \
-             simulated in detail at its start; run it without sampling",
-            before.unwrap_or_default(),
-            sampling.period_ps as f64 / 1e9,
-        ));
     }
 }
 

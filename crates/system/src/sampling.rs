@@ -140,8 +140,9 @@ pub(crate) struct Totals {
     pub misses: Option<u64>,
     /// Time that passed in detail, measured or not.
     pub detailed_ps: u64,
-    /// What came before the first stretch that was not in detail, all of it and the last of it.
-    pub start: Unit,
+    /// What came before the first stretch that was not in detail, all of it, unless it stands in a unit's place; and
+    /// the last of it.
+    pub start: Option<Unit>,
     pub pilot: Unit,
     /// So many of each cause tell what one takes well enough.
     pub enough: ByCause<u64>,
@@ -150,6 +151,11 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
+    /// What the start did that is in no unit.
+    fn start(&self) -> Unit {
+        self.start.unwrap_or(Unit::NONE)
+    }
+
     /// Of a run that counted nothing.
     #[cfg(test)]
     fn none() -> Totals {
@@ -160,7 +166,7 @@ impl Totals {
             lookups: 0,
             misses: None,
             detailed_ps: 0,
-            start: Unit::NONE,
+            start: Some(Unit::NONE),
             pilot: Unit::NONE,
             enough: [100; Cause::ALL.len()],
             skimmed: Vec::new(),
@@ -210,9 +216,10 @@ impl Sums {
         let time_ps = estimated_ps(units, totals);
         let time = time_ps / all.time_ps as f64;
         let n = units.len();
-        let latency_ps = Took::of(units, totals, latency).whole(n, totals, latency(&totals.start));
+        let start = totals.start();
+        let latency_ps = Took::of(units, totals, latency).whole(n, totals, latency(&start));
         let spent = |unit: &Unit| unit.spent_ps;
-        let spent_ps = Took::of(units, totals, spent).whole(n, totals, totals.start.spent_ps);
+        let spent_ps = Took::of(units, totals, spent).whole(n, totals, start.spent_ps);
         let factors = Cause::ALL.map(of);
         Sums { units: n, factors, instructions, time, latency_ps, spent_ps, all }
     }
@@ -268,7 +275,7 @@ impl Took {
                 sum += self.mean((place, place), cause) * skimmed.counts[cause] as f64;
                 count += skimmed.counts[cause];
             }
-            let counted = totals.counts[cause].saturating_sub(totals.start.counts[cause]);
+            let counted = totals.counts[cause].saturating_sub(totals.start().counts[cause]);
             // What was in detail and no unit is as the rest.
             let more = if count > 0 { counted as f64 / count as f64 } else { 1.0 };
             start[cause] + sum * more
@@ -389,7 +396,7 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
     let latency_half = half_width(residuals(units, totals, latency), *n, latency_ps as f64);
     // Of what the start took, nothing is estimated.
     let estimated: f64 = sums.latency_ps.iter().sum::<f64>();
-    let start: f64 = latency(&totals.start).iter().sum();
+    let start: f64 = latency(&totals.start()).iter().sum();
     let per_fetch = all.misses as f64 / all.fetches as f64;
     let misses = units.iter().map(|unit| unit.misses as f64 - per_fetch * unit.fetches as f64);
     let power = all.energy_j / all.time_ps as f64;
@@ -417,8 +424,9 @@ pub(crate) fn estimate(
     totals: &Totals,
 ) -> SystemResult {
     let sums = Sums::of(units, totals);
+    let measured = if totals.start.is_some() { units.len() } else { 0 };
     let sampling = SamplingResult {
-        units: units.len() as u64,
+        units: measured as u64,
         measured_time_ps: sums.all.time_ps,
         measured_instructions: sums.all.instructions,
         measured_accesses: sums.all.counts[Cause::Access as usize],
@@ -437,8 +445,8 @@ pub(crate) fn estimate(
             ..SystemResult::default()
         };
     }
-    if units.len() < LEAST_UNITS {
-        result.notes.push(few_units(units.len()));
+    if measured < LEAST_UNITS {
+        result.notes.push(few_units(measured, lengths.period_ps));
     }
     result.sampling = Some(sampling);
     set_time(&mut result, &sums);
@@ -453,11 +461,18 @@ pub(crate) fn estimate(
 }
 
 /// What is said where no interval can be told.
-fn few_units(units: usize) -> String {
+fn few_units(units: usize, period_ps: u64) -> String {
+    let met = match units {
+        0 => format!(
+            "no unit was measured beyond the {} ms that are simulated in detail at the start, which tell of the rest",
+            period_ps as f64 / 1e9
+        ),
+        1 => "only 1 unit was measured".to_owned(),
+        _ => format!("only {units} units were measured"),
+    };
     format!(
-        "only {units} unit{} measured, and an interval needs {LEAST_UNITS} at least: how far these \
-         figures are off is not known; run it without sampling",
-        if units == 1 { " was" } else { "s were" }
+        "{met}, and an interval needs {LEAST_UNITS} at least: how far these figures are off is not known; run it \
+         without sampling"
     )
 }
 
@@ -489,7 +504,7 @@ fn set_time(result: &mut SystemResult, sums: &Sums) {
 }
 
 fn set_misses(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
-    let start = &totals.start;
+    let start = totals.start();
     let fetches = totals.fetches.saturating_sub(start.fetches) as f64;
     // A page that is asked for once may be missed several times until it has come.
     let misses = match (totals.misses, sums.all.fetches) {

@@ -107,6 +107,23 @@ def _time_of_4k_s(row: Row) -> float | None:
     return 4096 / rate if rate else None
 
 
+def _units(row: Row, each: str) -> float | None:
+    """Units of work that were done, each of so many instructions as a parameter of that name says."""
+    return _over(_column("instructions"), _column(each))(row)
+
+
+def _copied_bytes_per_s(row: Row) -> float | None:
+    """Whole pages of 4 KiB that a program copied, over the time."""
+    pages, time_s = _units(row, "page_instructions"), _column("time_s")(row)
+    return None if pages is None or not time_s else 4096 * pages / time_s
+
+
+def _transaction_s(row: Row) -> float | None:
+    """The run's time over its transactions."""
+    transactions, time_s = _units(row, "transaction_instructions"), _column("time_s")(row)
+    return None if not transactions or time_s is None else time_s / transactions
+
+
 def _buffer_cache_miss_rate(row: Row) -> float | None:
     rate = _over(_column("buffer_cache_hits"), _column("buffer_cache_lookups"))(row)
     return None if rate is None else 1.0 - float(rate)
@@ -143,6 +160,9 @@ FIGURES: dict[str, Figure] = {
         "time",
     ),
     "energy_j": Figure("energy", fmt.joules, _column("energy_j"), "energy"),
+    "system_calls_per_s": Figure(
+        "calls a second", fmt.rate, _over(_column("system_calls"), _time_s), "time"
+    ),
     "store_read_bytes": Figure("read from the store", fmt.size, _column("store_read_bytes")),
     "store_written_bytes": Figure("written to the store", fmt.size, _column("store_written_bytes")),
     "file_read_bytes_per_s": Figure(
@@ -153,6 +173,8 @@ FIGURES: dict[str, Figure] = {
     ),
     "file_bytes_per_s": Figure("bandwidth", fmt.bandwidth, _over(_file_bytes, _time_s), "time"),
     "time_of_4k_s": Figure("time of 4 KiB", fmt.seconds, _time_of_4k_s, "time"),
+    "copied_bytes_per_s": Figure("pages copied", fmt.bandwidth, _copied_bytes_per_s, "time"),
+    "transaction_s": Figure("time of a transaction", fmt.seconds, _transaction_s, "time"),
     "page_cache_miss_rate": Figure("misses of the page cache", fmt.percent, _page_cache_miss_rate),
     "buffer_cache_miss_rate": Figure(
         "misses of the extended cache", fmt.percent, _buffer_cache_miss_rate

@@ -165,10 +165,27 @@ def _label(axes: Axes, name: str, drawn: Sequence[float], title: str | None = No
 
 
 def _bars(done: Done) -> Figure:
-    """A bar a machine, beside each other for each panel; by ratio where a machine is 1."""
-    panels, systems = _panels(done), _systems(done)
-    figure = Figure(figsize=(max(6.0, 1.3 * len(panels) + 2.0), 4.4), layout="constrained")
-    axes = figure.subplots()
+    """A bar a machine, beside each other for each panel; figures beside each other, too."""
+    names = (done.item.figure, *done.item.also)
+    having = [
+        [panel for panel in _panels(done) if any(cell.mean(name) is not None for cell in panel[1])]
+        for name in names
+    ]
+    widths = [max(6.0, 1.3 * len(panels) + 2.0) / len(names) ** 0.5 for panels in having]
+    figure = Figure(figsize=(sum(widths), 4.4), layout="constrained")
+    all_axes = figure.subplots(1, len(names), squeeze=False, width_ratios=widths).flat
+    for axes, name, panels in zip(all_axes, names, having, strict=True):
+        _bars_of(axes, done, name, panels)
+    handles, labels = next(iter(figure.axes)).get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    return figure
+
+
+def _bars_of(
+    axes: Axes, done: Done, name: str, panels: Sequence[tuple[str, Sequence[Cell]]]
+) -> None:
+    """Bars of one figure; by ratio where a machine is 1."""
+    systems = _systems(done)
     width = 0.82 / max(1, len(systems))
     drawn: list[float] = []
     base = done.item.relative_to
@@ -179,12 +196,12 @@ def _bars(done: Done) -> Figure:
         for index, (_, cells) in enumerate(panels):
             own = next((c for c in cells if c.system == system), None)
             one = next((c for c in cells if c.system == base), None) if base else None
-            value = own.mean(done.item.figure) if own else None
-            unit = one.mean(done.item.figure) if one else None
+            value = own.mean(name) if own else None
+            unit = one.mean(name) if one else None
             if value is None or own is None or (base and not unit):
                 continue
             unit = unit or 1.0
-            bounds = own.bounds(done.item.figure) or (value, value)
+            bounds = own.bounds(name) or (value, value)
             heights.append(value / unit)
             places.append(index + (number - (len(systems) - 1) / 2) * width)
             errors[0].append((value - bounds[0]) / unit)
@@ -205,10 +222,8 @@ def _bars(done: Done) -> Figure:
     axes.set_xticks(
         range(len(panels)), [title for title, _ in panels], rotation=30, fontsize=8, ha="right"
     )
-    title = f"{figures.figure(done.item.figure).title}, {base} = 1" if base else None
-    _label(axes, done.item.figure, drawn, title)
-    figure.legend(loc="outside right center", frameon=False, fontsize=8)
-    return figure
+    title = f"{figures.figure(name).title}, {base} = 1" if base else None
+    _label(axes, name, drawn, title)
 
 
 def _stacks(done: Done) -> Figure:

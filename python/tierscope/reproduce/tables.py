@@ -82,7 +82,8 @@ def compact(done: Done) -> list[Grid]:
     if not done.item.over and len(done.item.columns) > 1 and len(done.cells) <= _FEW:
         return [_by_figure(done, some) for some in _in_parts(done.cells)]
     systems = list(dict.fromkeys(cell.system for cell in done.cells))
-    return [_by_system(done, some) for some in _in_parts(systems)]
+    names = (done.item.figure, *(done.item.also if done.item.view == "bars" else ()))
+    return [_by_system(done, name, some) for name in names for some in _in_parts(systems)]
 
 
 def _in_parts(many: Sequence[T]) -> list[Sequence[T]]:
@@ -96,13 +97,15 @@ def _by_figure(done: Done, cells: Sequence[Cell]) -> Grid:
     return Grid("", ["", *(f"{cell.panel}: {cell.system}" for cell in cells)], rows, 1)
 
 
-def _by_system(done: Done, systems: Sequence[str]) -> Grid:
-    """A row a value of what varies, or a panel; a column a machine."""
+def _by_system(done: Done, name: str, systems: Sequence[str]) -> Grid:
+    """A row a value of what varies, or a panel that has the figure; a column a machine."""
     item = done.item
-    found = {(c.panel, c.scale, str(c.over), c.system): _told(c, item.figure) for c in done.cells}
+    found = {(c.panel, c.scale, str(c.over), c.system): _told(c, name) for c in done.cells}
     rows: list[list[str]] = []
     for panel in done.panels:
         own = [c for c in done.cells if (c.panel, c.scale) == (panel.label, panel.scale)]
+        if item.also and all(cell.mean(name) is None for cell in own):
+            continue
         overs = list(dict.fromkeys(str(c.over) for c in own))
         if item.over:
             rows.append([panel.title, *("" for _ in systems)])
@@ -110,7 +113,7 @@ def _by_system(done: Done, systems: Sequence[str]) -> Grid:
             keys = [(panel.label, panel.scale, over, system) for system in systems]
             head = f"  {over}" if item.over else panel.title
             rows.append([head, *(found.get(key, fmt.ABSENT) for key in keys)])
-    return Grid("", [figures.figure(item.figure).title, *systems], rows, 1)
+    return Grid("", [figures.figure(name).title, *systems], rows, 1)
 
 
 def _told(cell: Cell, name: str) -> str:

@@ -562,8 +562,8 @@ impl Machine {
     }
 
     /// What is counted whether it is measured or not.
-    fn in_all(&self, of: impl Fn(&Account) -> u64) -> u64 {
-        of(&self.account) + self.apart().map_or(0, of)
+    pub(super) fn in_all(&self, of: impl Fn(&Account) -> u64) -> u64 {
+        of(&self.account) + self.others().map(of).sum::<u64>()
     }
 
     /// Misses, and the look-ups that they are a share of.
@@ -936,7 +936,7 @@ impl Machine {
 
     /// Software threads that have started.
     pub fn threads(&self) -> u32 {
-        (self.account.started + self.apart().map_or(0, |account| account.started)) as u32
+        self.in_all(|account| account.started) as u32
     }
 
     /// Laws that hold at any moment of a run: nothing is lost between the parts.

@@ -721,12 +721,12 @@ impl Machine {
 
     /// Accesses of the program so far.
     pub fn accesses(&self) -> u64 {
-        self.account.accesses() + self.apart().map_or(0, Account::accesses)
+        self.in_all(Account::accesses)
     }
 
     /// Instructions of the program so far.
     pub fn instructions(&self) -> u64 {
-        self.account.instructions + self.apart().map_or(0, |account| account.instructions)
+        self.in_all(|account| account.instructions)
     }
 
     /// Whether threads of the workload may end before what others wait for.
@@ -858,7 +858,7 @@ fn sampler(
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
     let fault_ps = fixed.kernel_pace.clone().advance(instructions);
     let times_ps = (spec.store_times_ps(), fault_ps, spec.store_settling_ps());
-    let apart = Account::new(private_levels, false, options.sites.is_some());
+    let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
     let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
 }

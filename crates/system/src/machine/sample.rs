@@ -56,8 +56,11 @@ pub(super) struct Sampler {
     skimmed: Vec<Skimmed>,
     /// Where the stretch under way that is not in detail began.
     skim_began: Sums,
-    /// While a unit is counted, what is not of one; else what units have counted.
+    /// While a unit is counted, what is not of one; else what units have counted, and before the first of them
+    /// what the start did.
     apart: Account,
+    /// From the first unit on, what the start did; before, what units will count by.
+    other: Account,
     units: Vec<Unit>,
     began: Began,
     kept: Kept,
@@ -226,13 +229,13 @@ impl Plan {
 
 impl Sampler {
     /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
-    /// kernel so long besides for one that is read, and what the store begins by itself so long; units are
-    /// counted by `apart`.
+    /// kernel so long besides for one that is read, and what the store begins by itself so long; what is not of the
+    /// start is counted by the accounts `apart`.
     pub fn new(
         asked: Sampling,
         (store_ps, fault_ps, settling_ps): (Option<(u64, u64)>, u64, u64),
         seed: u64,
-        apart: Account,
+        [apart, other]: [Account; 2],
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
@@ -254,6 +257,7 @@ impl Sampler {
             start_began: Began::default(),
             skim_began: Sums::default(),
             apart,
+            other,
             units: Vec::new(),
             began: Began::default(),
             kept: Kept::default(),
@@ -265,6 +269,7 @@ impl Sampler {
         Sampler {
             random: self.random.clone(),
             apart: self.apart.fork(),
+            other: self.other.fork(),
             units: self.units.clone(),
             skimmed: self.skimmed.clone(),
             began: self.began.clone(),
@@ -307,7 +312,9 @@ impl Machine {
         let sums = self.unit_sums(now_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.since_ps = now_ps;
-            sampler.apart.since_ps = self.account.since_ps;
+            for account in [&mut sampler.apart, &mut sampler.other] {
+                account.since_ps = self.account.since_ps;
+            }
             sampler.start_began = Began { at_ps: now_ps, sums, charged_ps: Vec::new() };
             // A first period is all in detail: what is only at a start has no part in units.
             let at_ps = now_ps.saturating_add(sampler.plan.period_ps - sampler.plan.unit_ps);
@@ -421,6 +428,12 @@ impl Machine {
         let activity = self.organization.activity(now_ps);
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
+            if sampler.units.is_empty() {
+                std::mem::swap(&mut sampler.apart, &mut sampler.other);
+                // Intervals of the start are followed by units.
+                sampler.apart.intervals = std::mem::take(&mut sampler.other.intervals);
+                sampler.kept = Kept::default();
+            }
             std::mem::swap(&mut self.account, &mut sampler.apart);
             let Kept { times, activity: measured } = std::mem::take(&mut sampler.kept);
             // As if units followed each other: what came between them is taken away.
@@ -454,14 +467,12 @@ impl Machine {
         sampler.settled_ps = now_ps;
         if !counts {
             sampler.pilot = false;
-            // Intervals of the start are followed by units.
-            sampler.apart.intervals = std::mem::take(&mut self.account.intervals);
             sampler.first = unit;
             sampler.start = sampler.start_began.measure(now_ps, &sums, contexts);
             sampler.origin_ps = now_ps;
-            return;
+        } else {
+            sampler.units.push(unit);
         }
-        sampler.units.push(unit);
         sampler.kept = Kept { times, activity };
         std::mem::swap(&mut self.account, &mut sampler.apart);
     }
@@ -603,13 +614,14 @@ impl Machine {
         }
     }
 
-    /// The other account of a sampled run.
+    /// The other accounts of a sampled run.
     #[inline]
-    pub(super) fn apart(&self) -> Option<&Account> {
-        self.sampler.as_ref().map(|sampler| &sampler.apart)
+    pub(super) fn others(&self) -> impl Iterator<Item = &Account> {
+        self.sampler.iter().flat_map(|sampler| [&sampler.apart, &sampler.other])
     }
 
-    /// Units, that under way included, and what the run has counted in all.
+    /// Units, that under way included, and what the run has counted in all. Before any unit the start tells of the run:
+    /// it stands in a unit's place.
     pub(super) fn units(&self) -> Option<(Vec<Unit>, SamplingResult, Totals)> {
         let sampler = self.sampling()?;
         let mut units = sampler.units.clone();
@@ -628,8 +640,16 @@ impl Machine {
         let Plan { unit_ps, refill_ps, period_ps } = sampler.plan;
         let lengths = SamplingResult { unit_ps, refill_ps, period_ps, ..SamplingResult::default() };
         let mut counts = self.counts_of(&self.account);
-        let others = self.counts_of(&sampler.apart);
-        counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
+        for account in self.others() {
+            let others = self.counts_of(account);
+            counts.iter_mut().zip(others).for_each(|(count, other)| *count += other);
+        }
+        let start = if units.is_empty() {
+            units.push(sampler.start);
+            None
+        } else {
+            Some(sampler.start)
+        };
         let report = self.organization_report();
         counts[Cause::Store as usize] = self.store_work(&report);
         let (misses, lookups) = self.misses_and_lookups();
@@ -641,7 +661,7 @@ impl Machine {
             misses: (self.fixed.paging || self.fixed.lines_of_store).then_some(misses),
             detailed_ps,
             pilot: sampler.first,
-            start: sampler.start,
+            start,
             enough: sampler.work_ns.enough(),
             skimmed,
         };

@@ -103,9 +103,13 @@ presets! {
     "hams-te" = "hams-te.toml",
         "8 GiB of NVDIMM as cache of Z-NAND on its channel, journalled commands ([HAMS21])";
     "hams-te/quick" = "hams-te-quick.toml", "hams-te at 1/256: 32 MiB of NVDIMM";
-    "mmap" = "mmap.toml",
+    "mmap" = "mmap.toml" "drives/z-ssd.toml",
         "8 GiB of DRAM that the kernel pages to an 800 GB Z-SSD: mapped files ([HAMS21])";
     "mmap/quick" = "mmap-quick.toml", "mmap at 1/256: 32 MiB of DRAM";
+    "mmap/intel-750" = "mmap-intel-750.toml" "drives/intel-750.toml",
+        "mmap with a 400 GB Intel SSD 750 (20 nm MLC, PCIe 3.0 x4), of [HAMS21] Fig 6";
+    "mmap/intel-535" = "mmap-intel-535.toml" "drives/intel-535.toml",
+        "mmap with a 240 GB Intel SSD 535 (MLC, SATA 6 Gbit/s), of [HAMS21] Fig 6";
     "nvdimm" = "nvdimm.toml", "512 GiB of NVDIMM and no store: the oracle of [HAMS21]";
     "nvdimm/quick" = "nvdimm-quick.toml", "nvdimm at 1/256: 2 GiB of NVDIMM";
     "flatflash-p" = "flatflash-p.toml",
@@ -137,8 +141,12 @@ presets! {
     "nvdimm-c" = "nvdimm-c.toml",
         "8 GiB of DRAM as a cache of flash on its module, filled in refresh windows ([HAMS21])";
     "nvdimm-c/quick" = "nvdimm-c-quick.toml", "nvdimm-c at 1/256";
+    "nvdimm-f" = "nvdimm-f.toml",
+        "8 GiB of DRAM that the kernel pages to flash on a module, a block device ([HAMS21])";
+    "nvdimm-f/quick" = "nvdimm-f-quick.toml", "nvdimm-f at 1/256";
     "hams-ull" = "hams-ull.toml" "drives/z-ssd.toml", "";
     "hams-dram" = "hams-dram.toml", "";
+    "hams-mmap" = "hams-mmap.toml", "";
     "linux" = "linux.toml", "";
     "hams-memory" = "hams-memory.toml", "";
     "hams-common" = "hams-common.toml", "";

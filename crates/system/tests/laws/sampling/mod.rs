@@ -251,13 +251,36 @@ fn a_run_that_ends_before_anything_is_passed_over_is_the_complete_run() {
     }
 }
 
+/// What the start took tells of what was passed over after it, and all of it is counted.
 #[test]
-fn a_run_that_ends_before_its_first_unit_says_that_nothing_was_measured() {
-    let (_, system) = machines().remove(0);
-    let stops = vec![Bound::TimePs(201 * US)];
-    let outcome = run(&system, gups(1_000_000, 1), &RunOptions { stops, ..sampling(20 * US, 10) });
-    let reason = outcome.partial_reason.unwrap();
-    assert!(reason.contains("the run ended before a unit was measured"), "{reason}");
+fn a_run_that_ends_before_its_first_unit_is_told_by_its_start() {
+    for (name, system) in machines() {
+        let stops = vec![Bound::Accesses(10_000)];
+        let bounded = |options: RunOptions| RunOptions { stops: stops.clone(), ..options };
+        let whole = run(&system, gups(1_000_000, 2), &bounded(RunOptions::default())).result;
+        // The start is nine tenths of the run, the first unit in what follows three periods later or not at all.
+        let period_us = whole.time_ps * 9 / 10 / US;
+        let options = bounded(sampling(period_us * US / 10, 10));
+        let found = (1..20).find_map(|seed| {
+            let seeded = SystemSpec { seed, ..system.clone() };
+            let outcome = run(&seeded, gups(1_000_000, 2), &options);
+            let none = outcome.result.sampling.as_ref().is_some_and(|told| told.units == 0);
+            none.then_some(outcome)
+        });
+        let outcome = found.unwrap_or_else(|| panic!("{name}: each run met a unit"));
+        assert!(!outcome.failed, "{name}: {:?}", outcome.partial_reason);
+        let result = outcome.result;
+        assert!(result.notes[0].contains("no unit was measured beyond"), "{:?}", result.notes);
+        assert_eq!(result.sampling.as_ref().unwrap().half_widths.time, None);
+        assert_eq!(result.accesses, whole.accesses, "{name}");
+        let off = result.instructions as f64 / whole.instructions as f64 - 1.0;
+        assert!(off.abs() < 0.001, "{name}: instructions are {off}, at one limit");
+        let off = result.time_s / whole.time_s - 1.0;
+        assert!(off.abs() < 0.05, "{name}: {off}");
+        let of_threads: f64 = result.time_breakdown_ns.values().sum();
+        let of_whole: f64 = whole.time_breakdown_ns.values().sum();
+        assert!((of_threads / of_whole - 1.0).abs() < 0.05, "{name}: {of_threads} of {of_whole}");
+    }
 }
 
 #[test]
