@@ -148,7 +148,7 @@ fn every_mistake_has_a_place_and_a_mend() {
 }
 
 /// Presets that are not called by their organization, which is the other.
-const CALLED_OTHERWISE: [(&str, &str); 22] = [
+const CALLED_OTHERWISE: [(&str, &str); 23] = [
     ("device", "block-device"),
     ("hams-lp", "hams"),
     ("hams-le", "hams"),
@@ -171,6 +171,7 @@ const CALLED_OTHERWISE: [(&str, &str); 22] = [
     ("cxl-ssd", "tiered"),
     ("cxl-tiering", "tiering"),
     ("nvdimm-c", "hybrid"),
+    ("nvdimm-f", "storage"),
 ];
 
 #[test]
