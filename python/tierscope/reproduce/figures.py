@@ -108,19 +108,20 @@ def _time_of_4k_s(row: Row) -> float | None:
 
 
 def _units(row: Row, each: str) -> float | None:
-    """Units of work that were done, each of so many instructions as a parameter of that name says."""
-    return _over(_column("instructions"), _column(each))(row)
+    """Units of work that were done, each of as many instructions as that parameter says."""
+    instructions, of_each = row.get("instructions"), row.get(each)
+    return None if instructions is None or not of_each else float(instructions) / float(of_each)
 
 
 def _copied_bytes_per_s(row: Row) -> float | None:
     """Whole pages of 4 KiB that a program copied, over the time."""
-    pages, time_s = _units(row, "page_instructions"), _column("time_s")(row)
+    pages, time_s = _units(row, "page_instructions"), _time_s(row)
     return None if pages is None or not time_s else 4096 * pages / time_s
 
 
 def _transaction_s(row: Row) -> float | None:
     """The run's time over its transactions."""
-    transactions, time_s = _units(row, "transaction_instructions"), _column("time_s")(row)
+    transactions, time_s = _units(row, "transaction_instructions"), _time_s(row)
     return None if not transactions or time_s is None else time_s / transactions
 
 
