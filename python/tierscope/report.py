@@ -203,14 +203,24 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
         if sampling is None:
             parts.append(f"{name}: complete")
             continue
-        units = f"{sampling['units']} units of {fmt.seconds(sampling['unit_ps'] / 1e12)}"
+        number = sampling["units"]
+        if number > 0:
+            each = fmt.seconds(sampling["unit_ps"] / 1e12)
+            units = f"{number} unit{'' if number == 1 else 's'} of {each}"
+        else:
+            units = f"by the first {fmt.seconds(sampling['period_ps'] / 1e12)} alone"
         parts.append(f"{name}: {units}, {fmt.percent(sampling['detailed_share'])} in detail")
+    told = [one for system in data["systems"].values() if (one := system.get("sampling"))]
     yield f"Sampled: {'; '.join(parts)}."
+    if any(share is not None for one in told for share in one["half_widths"].values()):
+        yield (
+            "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
+            "gives, what sampling itself is off by left out."
+        )
+    where = "units" if all(one["units"] > 0 for one in told) else "units, or of the first part,"
     yield (
-        "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
-        "gives, what sampling itself is off by left out. Percentiles, maximum, shares of the time, "
-        "and what drives and memories did are of the units alone; bytes moved are counted "
-        "throughout."
+        "Percentiles, maximum, shares of the time, and what drives and memories did are of the "
+        f"{where} alone; bytes moved are counted throughout."
     )
 
 

@@ -211,9 +211,12 @@ def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[st
         LOOK_S = 0.0
 
     for accesses, told in ((1_000_000_000_000, True), (2000, False), (None, False)):
-        with Quick(progress.display([], ts.workload("gups"), quiet=True), accesses) as watch:
-            for done in (1000, 1001):
-                watch([ts.Progress(done, done, done)])
-        said = capsys.readouterr().err
-        assert ("of 1.00 T accesses takes about" in said) == told
-        assert said.count("\n") == told
+        for sampled in (False, True):
+            shown = progress.display([], ts.workload("gups"), quiet=True)
+            with Quick(shown, accesses, sampled=sampled) as watch:
+                for done in (1000, 1001):
+                    watch([ts.Progress(done, done, done)])
+            said = capsys.readouterr().err
+            assert ("of 1.00 T accesses takes about" in said) == told
+            assert ("--sample" in said) == (told and not sampled), "it is not told to who has it"
+            assert said.count("\n") == told

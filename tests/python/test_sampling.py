@@ -88,7 +88,30 @@ def test_too_few_units_give_no_interval() -> None:
     assert 0 < told["units"] < 8
     assert set(told["half_widths"].values()) == {None}
     assert "±?" in result.report()
-    assert "an interval needs 8 at least" in result.report(width=200)
+    assert "an interval needs 8 units at least" in result.report(width=200)
+    assert "95 in 100" not in result.report(width=200), "no figure has an interval"
+
+
+def test_a_run_that_ends_before_its_first_unit_is_told_by_its_start() -> None:
+    """Where the first unit lies is drawn: of runs of so many lengths one ends before it."""
+    for updates in range(500, 4000, 100):
+        result = ts.run(hybrid(), gups(updates), sample=True)
+        told = result["hybrid/quick"]["sampling"]
+        if told is not None and told["units"] == 0:
+            break
+    else:
+        pytest.fail("each run met a unit")
+    assert set(told["half_widths"].values()) == {None}
+    assert told["measured_time_ps"] > 0.99 * told["period_ps"]
+    said = result.report(width=200)
+    assert "by the first" in said
+    assert "no unit was measured beyond" in said
+    assert "95 in 100" not in said
+    whole = ts.run(hybrid(), gups(updates))["hybrid/quick"]
+    system = result["hybrid/quick"]
+    assert system["accesses"] == whole["accesses"]
+    assert system["instructions"] == whole["instructions"]
+    assert abs(system["time_s"] / whole["time_s"] - 1) < 0.1
 
 
 def test_a_precision_takes_a_second_run_with_more_units(sampled: ts.Result) -> None:

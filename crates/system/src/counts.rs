@@ -113,7 +113,7 @@ pub fn check(systems: &[SystemSpec], options: &RunOptions) -> Result<(), String>
                  hybrid.prefetch_pages = 0"
             }
             (_, _, true) => {
-                "has a memory behind a link, whose cache depends on times; ask for times"
+                "moves pages between two memories as time goes; ask for times"
             }
             _ if system.processor.as_ref().is_some_and(|it| it.prefetch.is_some()) => {
                 "has a prefetcher of lines, and what comes in time depends on times; leave \

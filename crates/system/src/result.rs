@@ -531,11 +531,11 @@ pub struct SamplingResult {
     pub refill_ps: u64,
     /// Simulated time in which one unit is measured, in picoseconds.
     pub period_ps: u64,
-    /// Simulated time of all units.
+    /// Simulated time of all units; of what was in detail at the start, where there is none.
     pub measured_time_ps: u64,
-    /// Instructions of the program in all units.
+    /// Instructions of the program in all units, or at the start.
     pub measured_instructions: u64,
-    /// Accesses of the program in all units.
+    /// Accesses of the program in all units, or at the start.
     pub measured_accesses: u64,
     /// Share of the simulated time that was in detail, measured or not.
     pub detailed_share: f64,
@@ -546,7 +546,7 @@ pub struct SamplingResult {
 }
 
 /// Half widths of confidence intervals, as shares of the figures. Nothing where there is nothing to
-/// tell: fewer than eight units, or a figure that is 0.
+/// tell: fewer than eight units, a figure that is 0, or the energy of a drive, which collects in bursts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HalfWidths {
     /// Of the time, and of instructions per cycle.

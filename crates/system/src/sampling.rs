@@ -144,6 +144,8 @@ pub(crate) struct Totals {
     /// the last of it.
     pub start: Option<Unit>,
     pub pilot: Unit,
+    /// The store takes energy in bursts, by what it does when nobody asks for it.
+    pub in_bursts: bool,
     /// So many of each cause tell what one takes well enough.
     pub enough: ByCause<u64>,
     /// Stretches that were not in detail, each before the unit of the same number.
@@ -168,6 +170,7 @@ impl Totals {
             detailed_ps: 0,
             start: Some(Unit::NONE),
             pilot: Unit::NONE,
+            in_bursts: false,
             enough: [100; Cause::ALL.len()],
             skimmed: Vec::new(),
         }
@@ -401,7 +404,7 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
     let misses = units.iter().map(|unit| unit.misses as f64 - per_fetch * unit.fetches as f64);
     let power = all.energy_j / all.time_ps as f64;
     let energy = units.iter().map(|unit| unit.energy_j - power * unit.time_ps as f64);
-    let energy = half_width(energy, *n, all.energy_j);
+    let energy = half_width(energy, *n, all.energy_j).filter(|_| !totals.in_bursts);
     HalfWidths {
         time,
         mean_latency: latency_half.map(|half| half * (1.0 - start / estimated)),
@@ -471,7 +474,7 @@ fn few_units(units: usize, period_ps: u64) -> String {
         _ => format!("only {units} units were measured"),
     };
     format!(
-        "{met}, and an interval needs {LEAST_UNITS} at least: how far these figures are off is not known; run it \
+        "{met}, and an interval needs {LEAST_UNITS} units at least: how far these figures are off is not known; run it \
          without sampling"
     )
 }

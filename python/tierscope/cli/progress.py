@@ -119,9 +119,12 @@ class WithOutlook(_Nothing):
     LONG_S = 1800.0
     """A run that takes longer is told of."""
 
-    def __init__(self, shown: Display, accesses: int | None) -> None:
+    def __init__(self, shown: Display, accesses: int | None, *, sampled: bool) -> None:
         """Over ``shown``; of a workload of so many accesses, where that is known."""
         self._shown = shown
+        self._mends = "--limit or --time-limit ends it sooner"
+        if not sampled:
+            self._mends += ", --sample estimates it"
         self._accesses = accesses
         self._begun = time.monotonic()
 
@@ -145,7 +148,7 @@ class WithOutlook(_Nothing):
             print(
                 f"tierscope: at the rate of the first {passed_s:.0f} s this run of "
                 f"{fmt.count(accesses)} accesses takes about {_minutes(rest_s)}; a smaller "
-                "workload, --limit or --time-limit ends it sooner, --sample estimates it",
+                f"workload, {self._mends}",
                 file=sys.stderr,
             )
 

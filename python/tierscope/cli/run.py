@@ -244,7 +244,8 @@ def run(
         return show_plan(plan(machines, work, runs=repeat or 1, **how, **sampling), json_)
     shown: Display = display([one.name for one in machines], work, quiet=quiet)
     if not quiet and limit is None and time_limit is None and not isinstance(work, Program):
-        shown = WithOutlook(shown, accesses_of(on(work, machines)))
+        is_sampled = sample or precision is not None
+        shown = WithOutlook(shown, accesses_of(on(work, machines)), sampled=is_sampled)
     if repeat is not None:
         with shown as watch:
             kept = repeat_run(machines, work, repeat, watch=watch, **how)

@@ -48,6 +48,8 @@ pub(super) struct Sampler {
     start_began: Began,
     rates: Rates,
     work_ns: StoreWork,
+    /// What the store begins by itself takes time.
+    in_bursts: bool,
     /// When the phase began.
     since_ps: u64,
     /// Time of the event last seen while settling.
@@ -241,6 +243,7 @@ impl Sampler {
         Ok(Sampler {
             plan: Plan::new(asked, read_ps.saturating_add(fault_ps), settling_ps)?,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
+            in_bursts: settling_ps > 0,
             phase: Phase::Refilling,
             random: Random::stream(seed, "sampling"),
             origin_ps: 0,
@@ -661,6 +664,7 @@ impl Machine {
             misses: (self.fixed.paging || self.fixed.lines_of_store).then_some(misses),
             detailed_ps,
             pilot: sampler.first,
+            in_bursts: sampler.in_bursts,
             start,
             enough: sampler.work_ns.enough(),
             skimmed,
