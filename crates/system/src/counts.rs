@@ -112,9 +112,7 @@ pub fn check(systems: &[SystemSpec], options: &RunOptions) -> Result<(), String>
                 "has a DRAM cache that prefetches, and what comes in time depends on times; set \
                  hybrid.prefetch_pages = 0"
             }
-            (_, _, true) => {
-                "moves pages between two memories as time goes; ask for times"
-            }
+            (_, _, true) => "moves pages between two memories as time goes; ask for times",
             _ if system.processor.as_ref().is_some_and(|it| it.prefetch.is_some()) => {
                 "has a prefetcher of lines, and what comes in time depends on times; leave \
                  processor.prefetch out"
