@@ -174,7 +174,9 @@ FIGURES: dict[str, Figure] = {
     ),
     "file_bytes_per_s": Figure("bandwidth", fmt.bandwidth, _over(_file_bytes, _time_s), "time"),
     "time_of_4k_s": Figure("time of 4 KiB", fmt.seconds, _time_of_4k_s, "time"),
-    "copied_bytes_per_s": Figure("bandwidth of pages copied", fmt.bandwidth, _copied_bytes_per_s, "time"),
+    "copied_bytes_per_s": Figure(
+        "bandwidth of pages copied", fmt.bandwidth, _copied_bytes_per_s, "time"
+    ),
     "transaction_s": Figure("time of a transaction", fmt.seconds, _transaction_s, "time"),
     "page_cache_miss_rate": Figure("misses of the page cache", fmt.percent, _page_cache_miss_rate),
     "buffer_cache_miss_rate": Figure(
