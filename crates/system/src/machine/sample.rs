@@ -61,8 +61,9 @@ pub(super) struct Sampler {
     /// While a unit is counted, what is not of one; else what units have counted, and before the first of them
     /// what the start did.
     apart: Account,
-    /// From the first unit on, what the start did; before, what units will count by.
-    other: Account,
+    /// What the start did, once a unit has begun. Until then it stands in `apart`, and here is the empty account by
+    /// which units will count.
+    start_account: Account,
     units: Vec<Unit>,
     began: Began,
     kept: Kept,
@@ -237,7 +238,7 @@ impl Sampler {
         asked: Sampling,
         (store_ps, fault_ps, settling_ps): (Option<(u64, u64)>, u64, u64),
         seed: u64,
-        [apart, other]: [Account; 2],
+        [apart, start_account]: [Account; 2],
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
@@ -260,7 +261,7 @@ impl Sampler {
             start_began: Began::default(),
             skim_began: Sums::default(),
             apart,
-            other,
+            start_account,
             units: Vec::new(),
             began: Began::default(),
             kept: Kept::default(),
@@ -272,7 +273,7 @@ impl Sampler {
         Sampler {
             random: self.random.clone(),
             apart: self.apart.fork(),
-            other: self.other.fork(),
+            start_account: self.start_account.fork(),
             units: self.units.clone(),
             skimmed: self.skimmed.clone(),
             began: self.began.clone(),
@@ -315,7 +316,7 @@ impl Machine {
         let sums = self.unit_sums(now_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.since_ps = now_ps;
-            for account in [&mut sampler.apart, &mut sampler.other] {
+            for account in [&mut sampler.apart, &mut sampler.start_account] {
                 account.since_ps = self.account.since_ps;
             }
             sampler.start_began = Began { at_ps: now_ps, sums, charged_ps: Vec::new() };
@@ -432,9 +433,9 @@ impl Machine {
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
             if sampler.units.is_empty() {
-                std::mem::swap(&mut sampler.apart, &mut sampler.other);
+                std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
                 // Intervals of the start are followed by units.
-                sampler.apart.intervals = std::mem::take(&mut sampler.other.intervals);
+                sampler.apart.intervals = std::mem::take(&mut sampler.start_account.intervals);
                 sampler.kept = Kept::default();
             }
             std::mem::swap(&mut self.account, &mut sampler.apart);
@@ -620,7 +621,7 @@ impl Machine {
     /// The other accounts of a sampled run.
     #[inline]
     pub(super) fn others(&self) -> impl Iterator<Item = &Account> {
-        self.sampler.iter().flat_map(|sampler| [&sampler.apart, &sampler.other])
+        self.sampler.iter().flat_map(|sampler| [&sampler.apart, &sampler.start_account])
     }
 
     /// Units, that under way included, and what the run has counted in all. Before any unit the start tells of the run:

@@ -258,7 +258,7 @@ fn a_run_that_ends_before_its_first_unit_is_told_by_its_start() {
         let stops = vec![Bound::Accesses(10_000)];
         let bounded = |options: RunOptions| RunOptions { stops: stops.clone(), ..options };
         let whole = run(&system, gups(1_000_000, 2), &bounded(RunOptions::default())).result;
-        // The start is nine tenths of the run, the first unit in what follows three periods later or not at all.
+        // The start is nine tenths of the run: whether the first unit, which the seed places, lies in the rest, varies.
         let period_us = whole.time_ps * 9 / 10 / US;
         let options = bounded(sampling(period_us * US / 10, 10));
         let found = (1..20).find_map(|seed| {
