@@ -4,12 +4,14 @@
 //! stream of one and the same short workload. The laws are those of [`Stream`]: operations depend
 //! neither on the size nor on the order of the pulls, equal streams give equal operations, a fork
 //! goes on identically, calls are never separated from their arguments, limits are kept, a skip
-//! ends where pulling would have, the end is final, and the partial order of synchronization lets
+//! ends where pulling would have, what is told together is the same, the end is final, and the partial order of synchronization lets
 //! every thread end. Random orders of pulls are shrunk to the shortest that breaks a law.
 //!
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
 
+use crate::counts::Counts;
 use crate::op::{Call, FileId, NO_FILE, Op, OpKind, ThreadId, operations};
+use crate::runs::{self, RING_BYTES, RUN};
 use crate::stream::{Pull, Stream};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
@@ -64,6 +66,9 @@ pub(crate) fn laws_of_cases(cases: u32, make: impl Fn() -> Box<dyn Stream>) {
         let mut walk = Walk::new(&workload, make());
         walk.take_all(script);
         walk.end();
+    });
+    check("what is told together is the same workload", scripts(), &|script| {
+        workload.is_told_together(make().as_mut(), script);
     });
     check("a fork goes on identically, and leaves its origin alone", scripts(), &|script| {
         let (head, tail) = script.split_at(script.len() / 2);
@@ -298,6 +303,48 @@ fn pull(stream: &mut dyn Stream, thread: ThreadId, limit: usize, out: &mut Vec<O
     }
     assert_eq!(index, fresh.len(), "a call is separated from its arguments");
     pulled
+}
+
+impl Workload {
+    /// Pulled now and then with runs, each thread has as many accesses of each kind and size to each ring's bytes, the
+    /// same instructions, and the same calls in their order.
+    fn is_told_together(&self, stream: &mut dyn Stream, script: &[Step]) {
+        for (&thread, expected) in &self.threads {
+            let mut ops = Vec::new();
+            let every = script.iter().map(|step| (step.skips, step.count as usize));
+            for (condensed, limit) in every.chain(std::iter::repeat((true, 1000))) {
+                let from = ops.len();
+                let pulled = if condensed {
+                    stream.pull_condensed(thread, limit, &mut ops)
+                } else {
+                    stream.pull(thread, limit, &mut ops)
+                };
+                if pulled == Ok(Pull::End) {
+                    break;
+                }
+                assert!(ops.len() > from, "thread {thread}: nothing was pulled");
+                let runs = operations(&ops[from..]).filter(|(op, _)| op.kind_code() == RUN);
+                assert!(condensed || runs.count() == 0, "thread {thread}: runs in a plain pull");
+            }
+            runs::expand(&mut ops, 0);
+            let accesses = |ops: &[Op]| {
+                let singles = operations(ops).filter(|(_, call)| call.is_none());
+                let mut all = BTreeMap::<_, u64>::new();
+                for (op, _) in singles {
+                    *all.entry((op.word / RING_BYTES, op.meta as u32)).or_default() += 1;
+                }
+                all
+            };
+            let (found, wanted) = (accesses(&ops), accesses(expected));
+            let other = found.iter().chain(&wanted).find(|(at, count)| {
+                found.get(at) != Some(*count) || wanted.get(at) != Some(*count)
+            });
+            assert_eq!(other, None, "thread {thread}: so often in one of them alone");
+            assert!(calls_of(&ops) == calls_of(expected), "thread {thread}: its calls are others");
+            let instructions = |ops| Counts::of(ops).instructions;
+            assert_eq!(instructions(&ops), instructions(expected), "thread {thread}");
+        }
+    }
 }
 
 /// A stream, and where it stands in each thread of the workload. Every step is compared with it.

@@ -18,6 +18,7 @@ pub mod op;
 mod order;
 mod recency;
 pub mod requests;
+pub mod runs;
 pub mod site;
 pub mod stream;
 pub mod touched;

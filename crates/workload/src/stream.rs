@@ -42,6 +42,17 @@ pub trait Stream: Send {
         out: &mut Vec<Op>,
     ) -> Result<Pull, StreamError>;
 
+    /// The same for a machine that is warmed functionally: accesses may be told together, as
+    /// [`Run`](crate::runs::Run)s, in an order that differs within a piece of work.
+    fn pull_condensed(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        self.pull(thread, limit, out)
+    }
+
     /// Waits until a pull of `thread` would not wait, for a fraction of a second of wall-clock time
     /// at most; whether it would not. What is pulled does not depend on it.
     fn wait(&mut self, _thread: ThreadId) -> bool {

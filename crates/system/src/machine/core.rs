@@ -3,7 +3,7 @@
 use super::causes::Cause;
 use super::memory::{Merged, Miss};
 use super::thread::{Access, BUSY, Begun, Fault, Flush, Place, State, Step, Thread, Trap, Way};
-use super::{COPY_INSTRUCTIONS, Context, Doing, Event, KERNEL_LINES, Machine, MachineError};
+use super::{COPY_INSTRUCTIONS, Context, Core, Doing, Event, KERNEL_LINES, Machine, MachineError};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
@@ -12,10 +12,13 @@ use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
 use tierscope_workload::op::{
     FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
 };
+use tierscope_workload::runs::{RING_BYTES, RUN, Run};
 use tierscope_workload::{Op, OpKind, Pull, SiteId};
 
 /// Operations pulled from the stream at once.
 const PULL: usize = 4096;
+/// The same where accesses are told together: few, as they are soon simulated in detail.
+const PULL_CONDENSED: usize = 512;
 
 /// Of an operation's `meta`, the kind and what tells a store past the caches.
 const BEYOND_CACHES: u64 = 0xff | (FLAG_NON_TEMPORAL as u64) << 8;
@@ -57,6 +60,27 @@ pub(super) fn translate(
         },
     };
     (found.writable || !write).then_some((found, source))
+}
+
+/// Whether all accesses of a run hit the first-level TLB and cache, which note that they were used. Who goes round a
+/// ring more than once finds what the first round has found.
+#[inline]
+fn hits_first_level(core: &mut Core, mut run: Run, (page_shift, line_shift): (u32, u32)) -> bool {
+    if run.ring {
+        run.count = run.count.min(RING_BYTES / run.bytes);
+    }
+    while run.count > 0 {
+        let hits = core.tlb.lookup_first(run.address >> page_shift).is_some_and(|found| {
+            let in_page = run.address & ((1 << page_shift) - 1);
+            let line = (found.frame << page_shift | in_page) >> line_shift;
+            (found.writable || !run.write) && core.caches.hit_first(line, run.write)
+        });
+        if !hits {
+            return false;
+        }
+        run.pass(run.in_line(1 << line_shift));
+    }
+    true
 }
 
 impl Machine {
@@ -174,6 +198,10 @@ impl Machine {
             self.order(index, op);
             return Ok(Flow::Continue);
         }
+        if kind == RUN {
+            self.take_of_run(index);
+            return Ok(Flow::Continue);
+        }
         if kind > OpKind::Store as u8 {
             let thread = context.thread as u32;
             let reason = format!("an operation of kind {kind}");
@@ -227,6 +255,7 @@ impl Machine {
     /// [`Machine::perform`] would not do, in a tight loop. Data are checked there alone.
     #[inline]
     fn run_hits(&mut self, index: usize, horizon_ps: u64, left: &mut u64) {
+        let done = if self.functional { (self.accesses(), self.instructions()) } else { (0, 0) };
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let waiting = thread.access.is_some() || !thread.steps.is_empty() || context.trap.is_some();
@@ -248,6 +277,23 @@ impl Machine {
             }
             // Anything else than an access through the caches.
             if op.meta & BEYOND_CACHES > OpKind::Store as u64 {
+                if kind == RUN && self.functional {
+                    let run = Run::of(*op);
+                    let shifts = (self.fixed.page_shift, line_shift);
+                    // Batches end anywhere, without any effect; only the region ends at a count.
+                    let accesses = done.0 + hits + run.count;
+                    let all = done.1 + instructions + run.instructions;
+                    if !self.region.has_room(accesses, all) || !hits_first_level(core, run, shifts)
+                    {
+                        break;
+                    }
+                    *left = left.saturating_sub(run.count);
+                    taken += 1;
+                    hits += run.count;
+                    instructions += run.instructions;
+                    now_ps += context.pace.advance(run.instructions * share);
+                    continue;
+                }
                 if kind != OpKind::Site as u8 {
                     break;
                 }
@@ -301,6 +347,22 @@ impl Machine {
         thread.site = site;
     }
 
+    /// The first access of a run, whose rest stays.
+    fn take_of_run(&mut self, index: usize) {
+        let context = &mut self.contexts[index];
+        let thread = &mut self.threads[context.thread];
+        let mut run = Run::of(thread.buffer[thread.position]);
+        thread.access = Some(Access::program(run.address, run.write, false));
+        let instructions = run.take(1);
+        self.account.instructions += instructions;
+        spend_program(context, thread, instructions);
+        if run.count == 0 {
+            thread.position += 1;
+        } else {
+            thread.buffer[thread.position] = run.op();
+        }
+    }
+
     /// Gets more operations, or finds that there are none.
     fn refill(&mut self, index: usize) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
@@ -311,7 +373,12 @@ impl Machine {
         let thread = &mut self.threads[context.thread];
         thread.buffer.clear();
         thread.position = 0;
-        let pulled = self.stream.pull(context.thread as u32, PULL, &mut thread.buffer)?;
+        let (id, buffer) = (context.thread as u32, &mut thread.buffer);
+        let pulled = if self.functional {
+            self.stream.pull_condensed(id, PULL_CONDENSED, buffer)?
+        } else {
+            self.stream.pull(id, PULL, buffer)?
+        };
         if pulled == Pull::End {
             thread.exhausted = true;
             context.trap = Some(Trap::End);

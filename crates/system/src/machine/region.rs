@@ -126,6 +126,16 @@ impl Region {
         budgets.min().unwrap_or(u64::MAX)
     }
 
+    /// Whether no count is gone beyond that has to be looked at, where there will be so many accesses and instructions.
+    #[inline]
+    pub fn has_room(&self, accesses: u64, instructions: u64) -> bool {
+        self.next().iter().all(|bound| match bound {
+            Bound::Accesses(count) => accesses <= *count,
+            Bound::Instructions(count) => instructions <= *count,
+            Bound::TimePs(_) | Bound::Mark(_) => true,
+        })
+    }
+
     /// The count that has been reached, if one has.
     fn reached(&self, accesses: u64, instructions: u64) -> Option<Bound> {
         let reached = |bound: &&Bound| match **bound {

@@ -15,6 +15,7 @@ mod cut;
 mod hardware_threads;
 mod machine;
 mod request_log;
+mod runs;
 mod sampling;
 mod script;
 mod sequences;

@@ -167,6 +167,24 @@ impl MmapBenchmark {
     }
 }
 
+impl MmapBenchmark {
+    /// A page's copy, and where the thread's own lines are.
+    fn copy(&self, thread: ThreadId, unit: u64) -> (Vec<Op>, u64) {
+        let page = FILE_ADDRESS + self.page(thread, unit) * PAGE_BYTES;
+        // A buffer of a page, and a page of the stack.
+        let buffer = BASE_ADDRESS + 2 * PAGE_BYTES * u64::from(thread);
+        let (from, to) = if self.writes { (buffer, page) } else { (page, buffer) };
+        let word = |index: u64| {
+            let offset = index * WORD_BYTES;
+            [
+                Op::load(from + offset, WORD_BYTES as u16, 1),
+                Op::store(to + offset, WORD_BYTES as u16, 1),
+            ]
+        };
+        ((0..WORDS).flat_map(word).collect(), buffer + PAGE_BYTES)
+    }
+}
+
 impl Units for MmapBenchmark {
     fn threads(&self) -> u32 {
         self.threads
@@ -183,19 +201,13 @@ impl Units for MmapBenchmark {
     }
 
     fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
-        let page = FILE_ADDRESS + self.page(thread, unit) * PAGE_BYTES;
-        // A buffer of a page, and a page of the stack.
-        let buffer = BASE_ADDRESS + 2 * PAGE_BYTES * u64::from(thread);
-        let (from, to) = if self.writes { (buffer, page) } else { (page, buffer) };
-        let word = |index: u64| {
-            let offset = index * WORD_BYTES;
-            [
-                Op::load(from + offset, WORD_BYTES as u16, 1),
-                Op::store(to + offset, WORD_BYTES as u16, 1),
-            ]
-        };
-        let copy: Vec<Op> = (0..WORDS).flat_map(word).collect();
-        self.mix.spread(&copy, buffer + PAGE_BYTES, out);
+        let (copy, own) = self.copy(thread, unit);
+        self.mix.spread(&copy, own, out);
+    }
+
+    fn condensed(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        let (copy, own) = self.copy(thread, unit);
+        self.mix.condense(&copy, own, out);
     }
 
     fn before(&self, _thread: ThreadId, unit: u64) -> Option<u64> {

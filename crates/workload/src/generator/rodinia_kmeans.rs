@@ -180,6 +180,22 @@ impl Kmeans {
     }
 }
 
+impl Kmeans {
+    /// Accesses to data of a thread's point, and where its own lines are; or a barrier, that is appended.
+    fn data(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) -> Option<(Vec<Op>, u64)> {
+        let own = share_of(self.points, self.threads, thread);
+        let (iteration, place) = (unit / (own + 1), unit % (own + 1));
+        if place == own {
+            barrier(thread, self.threads, iteration + 1, out);
+            return None;
+        }
+        let mut data = Vec::new();
+        let point = first_of(self.points, self.threads, thread) + place;
+        self.point(thread, point, iteration, &mut data);
+        Some((data, self.sums_address(thread) + self.centres_bytes()))
+    }
+}
+
 impl Units for Kmeans {
     fn threads(&self) -> u32 {
         self.threads
@@ -200,16 +216,15 @@ impl Units for Kmeans {
     }
 
     fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
-        let own = share_of(self.points, self.threads, thread);
-        let (iteration, place) = (unit / (own + 1), unit % (own + 1));
-        if place == own {
-            return barrier(thread, self.threads, iteration + 1, out);
+        if let Some((data, own)) = self.data(thread, unit, out) {
+            self.mix.spread(&data, own, out);
         }
-        let mut data = Vec::new();
-        let point = first_of(self.points, self.threads, thread) + place;
-        self.point(thread, point, iteration, &mut data);
-        let own = self.sums_address(thread) + self.centres_bytes();
-        self.mix.spread(&data, own, out);
+    }
+
+    fn condensed(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        if let Some((data, own)) = self.data(thread, unit, out) {
+            self.mix.condense(&data, own, out);
+        }
     }
 
     fn before(&self, thread: ThreadId, unit: u64) -> Option<u64> {

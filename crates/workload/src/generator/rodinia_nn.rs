@@ -134,6 +134,17 @@ impl Nn {
     }
 }
 
+impl Nn {
+    /// Accesses to data of a thread's record, and where its own lines are.
+    fn data(&self, thread: ThreadId, unit: u64) -> (Vec<Op>, u64) {
+        let own = BASE_ADDRESS + self.own_bytes() * u64::from(thread);
+        let record = first_of(self.records, self.threads, thread) + unit;
+        let mut data = Vec::new();
+        self.record(record, unit, own, &mut data);
+        (data, own)
+    }
+}
+
 impl Units for Nn {
     fn threads(&self) -> u32 {
         self.threads
@@ -151,11 +162,13 @@ impl Units for Nn {
     }
 
     fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
-        let own = BASE_ADDRESS + self.own_bytes() * u64::from(thread);
-        let record = first_of(self.records, self.threads, thread) + unit;
-        let mut data = Vec::new();
-        self.record(record, unit, own, &mut data);
+        let (data, own) = self.data(thread, unit);
         self.mix.spread(&data, own, out);
+    }
+
+    fn condensed(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        let (data, own) = self.data(thread, unit);
+        self.mix.condense(&data, own, out);
     }
 
     fn before(&self, _thread: ThreadId, unit: u64) -> Option<u64> {

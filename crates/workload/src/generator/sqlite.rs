@@ -430,6 +430,17 @@ impl Sqlite {
 
     // ---- Transactions -------------------------------------------------------------------------
 
+    /// What a transaction does to data, but for its commit.
+    fn data(&self, unit: u64) -> Vec<Op> {
+        let mut data = Vec::new();
+        match self.kind {
+            Kind::SelectInOrder | Kind::SelectAtRandom => self.select(unit, &mut data),
+            Kind::InsertInOrder | Kind::InsertAtRandom => self.insert(unit, &mut data),
+            Kind::Update => self.update(unit, &mut data),
+        }
+        data
+    }
+
     fn select(&self, unit: u64, out: &mut Vec<Op>) {
         let row = self.row(unit);
         for tree in [Tree::Index, Tree::Table] {
@@ -543,13 +554,14 @@ impl Units for Sqlite {
     }
 
     fn unit(&self, _thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
-        let mut data = Vec::new();
-        match self.kind {
-            Kind::SelectInOrder | Kind::SelectAtRandom => self.select(unit, &mut data),
-            Kind::InsertInOrder | Kind::InsertAtRandom => self.insert(unit, &mut data),
-            Kind::Update => self.update(unit, &mut data),
+        self.mix.spread(&self.data(unit), self.own(), out);
+        if self.writes() {
+            self.commit(unit, out);
         }
-        self.mix.spread(&data, self.own(), out);
+    }
+
+    fn condensed(&self, _thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        self.mix.condense(&self.data(unit), self.own(), out);
         if self.writes() {
             self.commit(unit, out);
         }

@@ -3,6 +3,7 @@
 
 use super::prelude::{Prelude, REGION_BEGINS, length_of};
 use crate::op::{Call, Op, ThreadId};
+use crate::runs;
 use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
 use std::sync::Arc;
 
@@ -16,6 +17,10 @@ pub(super) trait Units: Clone + Send + 'static {
     fn units(&self, thread: ThreadId) -> u64;
     /// Appends the operations of a piece of work, whole calls only.
     fn unit(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>);
+    /// The same, where accesses that belong together may be told so ([`crate::runs`]).
+    fn condensed(&self, thread: ThreadId, unit: u64, out: &mut Vec<Op>) {
+        self.unit(thread, unit, out);
+    }
     /// Operations of a thread before a piece of work, those of the prelude left out, up to all of
     /// them; `None` where that is not known without going through them. It never falls.
     fn before(&self, _thread: ThreadId, _unit: u64) -> Option<u64> {
@@ -66,6 +71,8 @@ struct State {
     /// Operations of the last one that was made, and how many of them were taken.
     ops: Vec<Op>,
     taken: usize,
+    /// Accesses among them may be told together.
+    condensed: bool,
 }
 
 impl State {
@@ -77,6 +84,13 @@ impl State {
             self.taken += length_of(self.ops[self.taken]);
         }
         self.taken - from
+    }
+
+    /// Makes single accesses of those that were told together, of what is not taken.
+    fn expand(&mut self) {
+        if std::mem::take(&mut self.condensed) {
+            runs::expand(&mut self.ops, self.taken);
+        }
     }
 }
 
@@ -92,8 +106,8 @@ pub(super) fn in_units<B: Units>(body: B) -> Box<dyn Stream> {
 }
 
 impl<B: Units> InUnits<B> {
-    /// Makes the next piece of work of a thread whose last is taken; whether there is one.
-    fn make(&mut self, thread: ThreadId) -> bool {
+    /// Makes the next piece of work of a thread whose last is taken, told together or not; whether there is one.
+    fn make(&mut self, thread: ThreadId, condensed: bool) -> bool {
         let state = &mut self.states[thread as usize];
         while state.taken == state.ops.len() {
             if state.next == self.body.units(thread) {
@@ -101,10 +115,39 @@ impl<B: Units> InUnits<B> {
             }
             state.ops.clear();
             state.taken = 0;
-            self.body.unit(thread, state.next, &mut state.ops);
+            state.condensed = condensed;
+            if condensed {
+                self.body.condensed(thread, state.next, &mut state.ops);
+            } else {
+                self.body.unit(thread, state.next, &mut state.ops);
+            }
             state.next += 1;
         }
         true
+    }
+
+    fn pull_some(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        condensed: bool,
+        out: &mut Vec<Op>,
+    ) -> Pull {
+        if thread >= self.body.threads() {
+            return Pull::End;
+        }
+        let limit = limit.max(1) as u64;
+        let mut taken = if thread == 0 { self.prelude.go_on(limit, Some(out)) } else { 0 };
+        if !condensed {
+            self.states[thread as usize].expand();
+        }
+        while taken < limit && self.make(thread, condensed) {
+            let state = &mut self.states[thread as usize];
+            let from = state.taken;
+            taken += state.take(limit - taken) as u64;
+            out.extend_from_slice(&state.ops[from..state.taken]);
+        }
+        if taken > 0 { Pull::More } else { Pull::End }
     }
 
     /// Goes on to the piece of work within which `count` operations from the next piece on end; how many
@@ -134,24 +177,23 @@ impl<B: Units> Stream for InUnits<B> {
         limit: usize,
         out: &mut Vec<Op>,
     ) -> Result<Pull, StreamError> {
-        if thread >= self.body.threads() {
-            return Ok(Pull::End);
-        }
-        let limit = limit.max(1) as u64;
-        let mut taken = if thread == 0 { self.prelude.go_on(limit, Some(out)) } else { 0 };
-        while taken < limit && self.make(thread) {
-            let state = &mut self.states[thread as usize];
-            let from = state.taken;
-            taken += state.take(limit - taken) as u64;
-            out.extend_from_slice(&state.ops[from..state.taken]);
-        }
-        Ok(if taken > 0 { Pull::More } else { Pull::End })
+        Ok(self.pull_some(thread, limit, false, out))
+    }
+
+    fn pull_condensed(
+        &mut self,
+        thread: ThreadId,
+        limit: usize,
+        out: &mut Vec<Op>,
+    ) -> Result<Pull, StreamError> {
+        Ok(self.pull_some(thread, limit, true, out))
     }
 
     fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
         if thread >= self.body.threads() {
             return Ok(0);
         }
+        self.states[thread as usize].expand();
         let mut skipped = if thread == 0 { self.prelude.go_on(count, None) } else { 0 };
         if skipped < count {
             skipped += self.states[thread as usize].take(count - skipped) as u64;
@@ -159,7 +201,7 @@ impl<B: Units> Stream for InUnits<B> {
         if skipped < count {
             skipped += self.jump(thread, count - skipped);
         }
-        while skipped < count && self.make(thread) {
+        while skipped < count && self.make(thread, false) {
             skipped += self.states[thread as usize].take(count - skipped) as u64;
         }
         Ok(skipped)
