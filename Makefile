@@ -53,6 +53,10 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 	PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} cargo test $(RUST_TESTS)
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
+.PHONY: contributing
+contributing: $(VENV)/dev-packages ## Follows CONTRIBUTING.md in a copy of the repository, and tests the part of each kind that comes of it.
+	cargo test -p tierscope-xtask --test scaffold
+
 .PHONY: properties
 properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn before, CASES of each (5000).
 	PROPTEST_CASES=$${CASES:-5000} cargo test $(RUST_TESTS) --lib

@@ -122,6 +122,11 @@ impl Stack {
         self.levels[level].contains(line)
     }
 
+    /// Lines that all levels together can hold.
+    pub fn capacity(&self) -> u64 {
+        self.levels.iter().map(LruLines::capacity).sum()
+    }
+
     /// Number of levels.
     pub fn depth(&self) -> usize {
         self.levels.len()

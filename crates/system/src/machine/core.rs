@@ -438,6 +438,12 @@ impl Machine {
 
     /// Copies a line by two instructions' worth of a string operation; then the rest.
     fn copy_line(&mut self, index: usize, stage: Stage, from: Place, to: Place, bytes: u64) {
+        if self.functional
+            && from == Place::Nowhere
+            && let Some(lines) = self.far_from_region(to, bytes)
+        {
+            return self.clear_at_once(index, stage, lines);
+        }
         let line_bytes = 1u64 << self.fixed.line_shift;
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -800,7 +806,12 @@ fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) 
 }
 
 /// Instructions of a kernel path take theirs.
-fn spend_kernel(context: &mut Context, thread: &mut Thread, stage: Stage, instructions: u64) {
+pub(super) fn spend_kernel(
+    context: &mut Context,
+    thread: &mut Thread,
+    stage: Stage,
+    instructions: u64,
+) {
     context.now_ps += context.kernel_pace.advance(instructions * context.share);
     thread.position_instructions += instructions;
     thread.charge_until(stage as usize, context.now_ps);

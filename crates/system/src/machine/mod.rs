@@ -251,6 +251,8 @@ struct Fixed {
     kernel_pace: Pace,
     /// First physical line of the kernel's own data.
     kernel_line: u64,
+    /// Lines that all on-chip caches together can hold.
+    on_chip_lines: u64,
     check_data: bool,
     /// How finely sites of the program's code are told apart, if they are.
     sites: Option<SiteGrain>,
@@ -435,6 +437,8 @@ impl Machine {
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
             kernel_line,
+            on_chip_lines: shared.capacity()
+                + cores.iter().map(|core| core.caches.capacity()).sum::<u64>(),
             check_data: spec.check_data,
             sites: options.sites,
         };

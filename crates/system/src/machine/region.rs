@@ -103,6 +103,14 @@ impl Region {
         (!self.begun || self.counts_alone) && self.warming == Warming::Functional
     }
 
+    /// Accesses until the region begins, where that is a matter of their count alone.
+    pub fn accesses_before(&self, accesses: u64) -> Option<u64> {
+        match self.start {
+            Some(Bound::Accesses(count)) if !self.begun => Some(count.saturating_sub(accesses)),
+            _ => None,
+        }
+    }
+
     /// Whether what happens now is counted.
     pub fn has_begun(&self) -> bool {
         self.begun

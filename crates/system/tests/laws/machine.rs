@@ -220,7 +220,7 @@ fn are_exact(spec: &SystemSpec, script: &[Vec<Op>]) -> Result<(), TestCaseError>
 macro_rules! batches_forks_and_data_are_exact_under_any_workload {
     ($($test:ident: $name:literal, $changed:expr;)*) => {
         $(proptest! {
-            #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
             #[test]
             fn $test(

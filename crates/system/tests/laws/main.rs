@@ -15,8 +15,9 @@ mod cut;
 mod hardware_threads;
 mod machine;
 mod request_log;
-mod runs;
+
 mod sampling;
 mod script;
 mod sequences;
 mod sites;
+mod warming;

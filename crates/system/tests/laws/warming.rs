@@ -1,4 +1,5 @@
-//! Accesses that a workload tells together, for functional warming: they leave what they leave one by one.
+//! Functional warming, where it takes short cuts: accesses that a workload tells together leave what they leave one by
+//! one, and pages that are cleared long before the region what they leave through the caches.
 
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::Machine;
@@ -110,6 +111,47 @@ fn a_sampled_run_is_told_the_same_by_either() {
         assert!(off.abs() < 0.03, "{work}: {off:+.4}");
         let hits = |it: &SystemResult| -> f64 { 1.0 - memory_reads(it) / it.accesses as f64 };
         assert!((hits(&together) - hits(&apart)).abs() < 1e-4, "{work}");
+    }
+}
+
+/// A table that is touched page by page: its pages are cleared, and, where it is known how many accesses come before the
+/// region, most of them so long before it that they go to memory at once. The region, which begins there by its
+/// instructions, finds the same.
+#[test]
+fn pages_that_are_cleared_long_before_the_region_leave_what_all_do() {
+    let small = [("processor.caches.0.capacity", "4KiB"), ("processor.caches.1.capacity", "16KiB")];
+    for (name, sets) in [
+        ("oracle/quick", &[][..]),
+        ("storage/quick", &[("storage.dram_capacity", "24MiB")]),
+        ("hybrid/quick", &[("hybrid.prefetch_pages", "0"), ("hybrid.cache.capacity", "8MiB")]),
+    ] {
+        let shared = [("processor.caches.2.capacity", "64KiB")];
+        let sets: Vec<_> = small.iter().chain(&shared).chain(sets).collect();
+        let sets: Vec<_> =
+            sets.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let system = spec::load(name, &sets).unwrap().spec;
+        let run = |start| {
+            let table = ("table".to_owned(), "32MiB".into());
+            let updates = ("updates".to_owned(), 20_000.into());
+            let parameters = [table, updates, ("touched".to_owned(), true.into())];
+            let work = generator::find("gups").unwrap().make(&parameters, 5).unwrap().0;
+            run(&system, work, &RunOptions { start: Some(start), ..RunOptions::default() })
+        };
+        let (quick, whole) = (run(Bound::Accesses(8192)), run(Bound::Instructions(4 * 8192 + 100)));
+        let skipped = |result: &SystemResult| result.skipped.as_ref().unwrap().accesses;
+        assert!(skipped(&quick).abs_diff(skipped(&whole)) < 64, "{name}");
+        let near = |what: &str, of: &dyn Fn(&SystemResult) -> f64, bound: f64| {
+            let off = of(&quick) / of(&whole).max(1e-30) - 1.0;
+            if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+                println!("{name}: {what} {off:+.5}, {}", of(&quick));
+            }
+            assert!(off.abs() <= bound, "{name}: {what} {off:+.4}");
+        };
+        near("time", &|it| it.time_s, 0.003);
+        near("reads of memory", &memory_reads, 0.003);
+        near("bytes from the store", &|it| 1.0 + it.store_bytes.read as f64, 0.003);
+        near("bytes to the store", &|it| 1.0 + it.store_bytes.written as f64, 0.003);
+        near("misses", &|it| 1.0 + it.miss_rate, 0.001);
     }
 }
 
