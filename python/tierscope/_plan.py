@@ -137,7 +137,7 @@ def plan(
     options = region_of(work, skip, limit, roi, warming)
     machines = with_names_told_apart(systems)
     work = on(work, machines)
-    if warming == "functional":
+    if warming in ("functional", "untimed"):
         check_functional(machines, options)
     sampled, wanted = _sampling.asked(sample, precision, work)
     if sampled:

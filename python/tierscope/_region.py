@@ -19,7 +19,7 @@ _MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time,
 START, STOP = 1, 2
 """The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""
 
-Warming = Literal["functional", "detailed"]
+Warming = Literal["functional", "detailed", "untimed"]
 """How what comes before the region warms the systems: caches, tables and DRAM become as they would,
 at once and at several times the speed; or all is simulated as in the region."""
 
@@ -125,7 +125,7 @@ def options(
         RunError: where an extent says nothing, or nothing comes before the region.
     """
     if warming is not None and (not isinstance(warming, str) or warming not in get_args(Warming)):
-        mend = 'write "functional" or "detailed"'
+        mend = 'write "functional", "detailed" or "untimed"'
         raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
     if warming is not None and not starts and skip is None:
         raise RunError(

@@ -169,7 +169,8 @@ def compare(
             simulated time (``"5ms"``).
         limit: ends the run, marked partial, after so much of the region on a machine.
         roi: the region of interest is what the program marks as such.
-        warming: of what comes before the region: ``functional``, at several times the speed, or
+        warming: of what comes before the region: ``functional``, at several times the speed, or,
+            where a DRAM cache prefetches, too, ``untimed``, all of whose prefetches find room, or
             ``detailed``, as the region itself. Unless it is said it is functional, but where that
             cannot be: where a time is skipped, data are checked, or a DRAM cache prefetches.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
@@ -213,7 +214,7 @@ def compare(
         loaded = [one for one, _ in scaled]
         for own, (_, note) in zip(notes, scaled, strict=True):
             own += [] if note is None else [note]
-    if warming == "functional":
+    if warming in ("functional", "untimed"):
         check_functional(loaded, region)
     sampled, wanted = _sampling.asked(sample, precision, what)
     if latencies is not None and timeline is not None and Path(latencies) == Path(timeline):
@@ -290,7 +291,7 @@ def each_alone(
     """
     what = _workload.on(work, machines)
     region = region_of(what, skip, limit, roi, warming)
-    if warming == "functional":
+    if warming in ("functional", "untimed"):
         check_functional(machines, region)
     options = {**region, "sites": None, "latencies": [], "timelines": [], "shares_warming": True}
     target = {
@@ -445,7 +446,7 @@ def check_functional(machines: Sequence[System], region: Mapping[str, object]) -
     """
     systems = json.dumps([one.to_dict() for one in machines])
     with core_errors():
-        _core.check_functional(systems, json.dumps(region["start"]))
+        _core.check_functional(systems, json.dumps(region["start"]), json.dumps(region["warming"]))
 
 
 def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:

@@ -96,7 +96,7 @@ class Skipped(TypedDict):
     accesses: int
     instructions: int
     time_ps: int
-    warming: Literal["functional", "detailed"]
+    warming: Literal["functional", "detailed", "untimed"]
 
 
 class Cost(TypedDict):

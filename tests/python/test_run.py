@@ -175,7 +175,7 @@ def test_a_warming_is_of_something_and_one_of_two() -> None:
         ts.run("hybrid/quick", "gups", warming="detailed")
     with pytest.raises(ts.ArgumentError, match="the warming is 'cold'") as raised:
         ts.run("hybrid/quick", "gups", skip=10, warming="cold")  # type: ignore[arg-type]
-    assert raised.value.hint == 'write "functional" or "detailed"'
+    assert raised.value.hint == 'write "functional", "detailed" or "untimed"'
 
 
 def test_extents_are_accesses_instructions_or_simulated_time() -> None:

@@ -131,10 +131,11 @@ pub fn sizes(system: &str) -> PyResult<String> {
 /// Refuses machines (resolved, as JSON) that what comes before the region, which begins at `start`
 /// (JSON), cannot warm functionally.
 #[pyfunction]
-pub fn check_functional(systems: &str, start: &str) -> PyResult<()> {
+pub fn check_functional(systems: &str, start: &str, warming: &str) -> PyResult<()> {
     let systems = machines(systems)?;
     let start = serde_json::from_str(start).map_err(|error| run_error("bad-region", error))?;
-    run::check_functional(&systems, start).map_err(|why| run_error("usage", why))
+    let warming = serde_json::from_str(warming).map_err(|error| run_error("bad-region", error))?;
+    run::check_functional(&systems, start, warming).map_err(|why| run_error("usage", why))
 }
 
 /// Machines, resolved, from JSON.

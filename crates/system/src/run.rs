@@ -133,9 +133,13 @@ pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), Str
     Ok(())
 }
 
-/// Checks that what comes before the region can warm each machine functionally. An error says which it
+/// Checks that what comes before the region can warm each machine so, which is not in detail. An error says which it
 /// cannot, and why, for people.
-pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<(), String> {
+pub fn check_functional(
+    systems: &[SystemSpec],
+    start: Option<Bound>,
+    warming: Warming,
+) -> Result<(), String> {
     let mend = "leave --warming out, which then is in detail there, or write --warming detailed";
     if let Some(Bound::TimePs(_)) = start {
         return Err(format!(
@@ -149,8 +153,10 @@ pub fn check_functional(systems: &[SystemSpec], start: Option<Bound>) -> Result<
         let why = match (system.stands_alone(), system.check_data, cannot) {
             (true, _, _) => "is a device alone, which has no caches to warm",
             (_, true, _) => "checks data, which needs every request",
+            (_, _, true) if system.prefetches() && warming == Warming::Untimed => continue,
             (_, _, true) if system.prefetches() => {
-                "has a DRAM cache that prefetches, which depends on time"
+                "has a DRAM cache that prefetches, which depends on time (--warming untimed lets all \
+                 its prefetches find room)"
             }
             (_, _, true) => "has two nodes of memory, between which pages move as time goes",
             _ => continue,
@@ -304,7 +310,7 @@ pub fn alike(systems: &[SystemSpec], options: &RunOptions) -> Vec<Vec<usize>> {
     let at_a_time = matches!(options.start, Some(Bound::TimePs(_)));
     let shares = options.shares_warming
         && !at_a_time
-        && options.warming == Warming::Functional
+        && options.warming != Warming::Detailed
         && options.sampling.is_none();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, system) in systems.iter().enumerate() {
@@ -787,7 +793,7 @@ mod tests {
             spec::load(name, &sets).unwrap().spec
         };
         let told = |systems: &[SystemSpec], start| {
-            check_functional(systems, start).err().unwrap_or_default()
+            check_functional(systems, start, Warming::Functional).err().unwrap_or_default()
         };
         let first = machine("oracle/quick", &[]);
         let after = Some(Bound::Accesses(10));
@@ -796,6 +802,13 @@ mod tests {
             told(std::slice::from_ref(&first), Some(Bound::TimePs(10)))
                 .starts_with("a time is skipped")
         );
+        let untimed = |name: &str| {
+            check_functional(&[machine(name, &[])], after, Warming::Untimed)
+                .err()
+                .unwrap_or_default()
+        };
+        assert_eq!(untimed("hybrid/quick"), "");
+        assert!(untimed("cxl-tiering/quick").contains("two nodes"));
         let checks = machine("oracle/quick", &[("check_data", "true")]);
         let prefetches = machine("hybrid/quick", &[]);
         let alone = machine("device/ddr4-2400", &[]);

@@ -154,8 +154,9 @@ def run(
             a library that it loads.
         roi_stop: Ends the run at the first call of this function.
         warming: What comes before the region changes what caches, tables and DRAM hold, at
-            several times the speed (functional, the default where a system allows it); or is
-            simulated as the region is (detailed).
+            several times the speed (functional, the default where a system allows it); is
+            simulated as the region is (detailed); or is functional where a DRAM cache
+            prefetches, too, all of whose prefetches find room (untimed).
         time_limit: Ends the run, marked partial, after so many seconds.
         repeat: Runs so many times, a built-in workload with the seeds from --seed on, and prints
             means with their 95 % confidence intervals; -o keeps each result.

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from tierscope import _check, _core, _sampling
 from tierscope._files import read_text, toml_mistake
@@ -430,8 +430,8 @@ def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
                 check(found[key])
             except TierscopeError as error:
                 mistakes.problem(error.code, [key], str(error), error.hint or "mend it", found[key])
-    if found.get("warming") not in (None, "functional", "detailed"):
-        mend = 'write "functional" or "detailed"'
+    if found.get("warming") not in (None, *get_args(Warming)):
+        mend = 'write "functional", "detailed" or "untimed"'
         mistakes.problem(
             "unknown-value", ["warming"], "there is no such warming", mend, found["warming"]
         )

@@ -47,6 +47,9 @@ pub enum Warming {
     Functional,
     /// As in the region itself.
     Detailed,
+    /// The first, whether or not a DRAM cache prefetches: all that it would prefetch finds room. So nearly all does
+    /// where what is skipped goes through memory in order; elsewhere some would have been dropped.
+    Untimed,
 }
 
 /// Marks that the program gives ([`tierscope_workload::Call::Marker`]).
@@ -100,7 +103,7 @@ impl Region {
     /// Whether what happens now only warms the machine.
     #[inline]
     pub fn warms_functionally(&self) -> bool {
-        (!self.begun || self.counts_alone) && self.warming == Warming::Functional
+        (!self.begun || self.counts_alone) && self.warming != Warming::Detailed
     }
 
     /// Accesses until the region begins, where that is a matter of their count alone.

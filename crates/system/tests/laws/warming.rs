@@ -188,3 +188,32 @@ fn batches_and_forks_change_nothing_of_what_is_told_together() {
         assert_eq!(machine.result(), whole, "{of}");
     }
 }
+
+/// A DRAM cache that prefetches may be warmed without times: what its region finds is near what warming in detail
+/// leaves. At 25 us, where prefetches wait longest; after a table is touched, and after updates at random.
+#[test]
+fn a_cache_that_prefetches_may_be_warmed_without_times() {
+    let sets = [("store.read_latency", "25us"), ("store.write_latency", "250us")];
+    let sets = sets.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let system = spec::load("hybrid/quick", &sets).unwrap().spec;
+    for (touched, threads, skip) in [(true, 1, 131_072), (true, 16, 131_072), (false, 1, 60_000)] {
+        let run = |warming| {
+            let updates = ("updates".to_owned(), if touched { 5_000 } else { 70_000 }.into());
+            let threads = ("threads".to_owned(), threads.into());
+            let parameters = [updates, threads, ("touched".to_owned(), touched.into())];
+            let work = generator::find("gups").unwrap().make(&parameters, 5).unwrap().0;
+            let start = Some(Bound::Accesses(skip));
+            run(&system, work, &RunOptions { start, warming, ..RunOptions::default() })
+        };
+        let (untimed, detailed) = (run(Warming::Untimed), run(Warming::Detailed));
+        assert_eq!(run(Warming::Functional), detailed, "it warms in detail unless asked");
+        assert_eq!(untimed.skipped.as_ref().unwrap().warming, Warming::Untimed);
+        let off = |of: &dyn Fn(&SystemResult) -> f64| of(&untimed) / of(&detailed) - 1.0;
+        let (time, misses) = (off(&|it| it.time_s), off(&|it| it.miss_rate));
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!("{touched}, {threads}: time {time:+.4}, misses {misses:+.4}");
+        }
+        assert!(time.abs() < 0.05, "{touched}, {threads}: {time:+.4}");
+        assert!(misses.abs() < 0.05, "{touched}, {threads}: {misses:+.4}");
+    }
+}
