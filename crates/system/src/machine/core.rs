@@ -402,7 +402,12 @@ impl Machine {
                 let place = Place::Physical(line << self.fixed.line_shift);
                 thread.access = Some(Access::kernel(place, false));
             }
-            Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
+            Step::Copy { stage, from, to, bytes } => {
+                if self.functional && self.may_wait(stage, from, to, bytes) {
+                    return if self.clear_later(index, step) { Flow::Continue } else { Flow::Stop };
+                }
+                self.copy_line(index, stage, from, to, bytes);
+            }
             Step::Stall { stage, duration_ps } => {
                 if !self.functional {
                     context.now_ps += duration_ps;
@@ -438,12 +443,6 @@ impl Machine {
 
     /// Copies a line by two instructions' worth of a string operation; then the rest.
     fn copy_line(&mut self, index: usize, stage: Stage, from: Place, to: Place, bytes: u64) {
-        if self.functional
-            && from == Place::Nowhere
-            && let Some(lines) = self.far_from_region(to, bytes)
-        {
-            return self.clear_at_once(index, stage, lines);
-        }
         let line_bytes = 1u64 << self.fixed.line_shift;
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];

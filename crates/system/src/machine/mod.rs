@@ -11,6 +11,7 @@ mod areas;
 mod between;
 mod calls;
 mod causes;
+mod cleared;
 mod coherence;
 mod copies;
 mod core;
@@ -44,6 +45,7 @@ use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use between::Between;
+use cleared::Cleared;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
@@ -321,6 +323,8 @@ pub struct Machine {
     waits: Waits,
     /// Pages that an access in functional warming has moved.
     warm_moved: PagesMoved,
+    /// Pages cleared before the region that are in no cache yet.
+    cleared: Cleared,
     /// Time of the store, in functional warming, for which accesses have yet to wait.
     store_debt_ps: u64,
     /// Where the run is sampled.
@@ -453,6 +457,7 @@ impl Machine {
             functional: region.warms_functionally(),
             waits: Waits::default(),
             warm_moved: PagesMoved::default(),
+            cleared: Cleared::default(),
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
@@ -806,6 +811,7 @@ impl Machine {
             functional: self.functional,
             waits: self.waits,
             warm_moved: PagesMoved::default(),
+            cleared: self.cleared.clone(),
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),

@@ -106,14 +106,6 @@ impl Region {
         (!self.begun || self.counts_alone) && self.warming != Warming::Detailed
     }
 
-    /// Accesses until the region begins, where that is a matter of their count alone.
-    pub fn accesses_before(&self, accesses: u64) -> Option<u64> {
-        match self.start {
-            Some(Bound::Accesses(count)) if !self.begun => Some(count.saturating_sub(accesses)),
-            _ => None,
-        }
-    }
-
     /// Whether what happens now is counted.
     pub fn has_begun(&self) -> bool {
         self.begun
@@ -235,6 +227,7 @@ impl Machine {
 
     /// All that is counted begins anew. Nothing that comes is charged for time before `start_ps`.
     fn begin_region(&mut self, start_ps: u64) {
+        self.put_cleared(start_ps);
         self.region.begun = true;
         self.functional = self.region.counts_alone;
         self.beside.iter_mut().for_each(Beside::begin_region);

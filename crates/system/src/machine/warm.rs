@@ -1,11 +1,10 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
 //! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
-use super::core::{Flow, Source, fault, spend_kernel, translate};
+use super::core::{Flow, Source, fault, translate};
 use super::sample::Waits;
 use super::thread::{Place, Way};
-use super::{COPY_INSTRUCTIONS, Event, Machine};
-use std::ops::Range;
+use super::{Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
 use tierscope_model::os::paging::{Moves, Transfer, TransferId};
@@ -69,6 +68,7 @@ impl Machine {
         self.access_done(index);
         if beyond {
             self.account.beyond_first += 1;
+            self.note_beyond(now_ps);
             let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
             let reads = self.account.memory_reads - reads;
             let PagesMoved { read, written } = self.warm_moved;
@@ -112,7 +112,7 @@ impl Machine {
 
     /// A core uses a line, which comes from wherever it is: written, and wholly, or not. The private
     /// level that had it; as many as there are where none had, or not for itself.
-    fn warm_line(
+    pub(super) fn warm_line(
         &mut self,
         core: usize,
         (line, write, whole): (u64, bool, bool),
@@ -162,34 +162,6 @@ impl Machine {
         self.offer_clean(now_ps);
         self.warm_dropped(now_ps);
         found.filter(|_| !takes).unwrap_or(self.cores[core].caches.depth())
-    }
-
-    /// Lines that are cleared, if no cache holds any of them, and so many accesses come before the region that caches
-    /// will hold nothing of now.
-    pub(super) fn far_from_region(&self, to: Place, bytes: u64) -> Option<Range<u64>> {
-        const TIMES: u64 = 2;
-        let Place::Physical(address) = to else { return None };
-        let line_bytes = 1 << self.fixed.line_shift;
-        let left = self.region.accesses_before(self.account.accesses())?;
-        let whole = address.is_multiple_of(line_bytes) && bytes.is_multiple_of(line_bytes);
-        if !whole || left < TIMES * self.fixed.on_chip_lines || self.fixed.check_data {
-            return None;
-        }
-        let lines = address / line_bytes..(address + bytes) / line_bytes;
-        let mut groups = lines.start >> 6..lines.end.div_ceil(64);
-        groups.all(|group| self.on_chip.get(group) == 0).then_some(lines)
-    }
-
-    /// The kernel clears lines, which go to memory past the caches. That takes the instructions of any clearing.
-    pub(super) fn clear_at_once(&mut self, index: usize, stage: Stage, lines: Range<u64>) {
-        let instructions = (lines.end - lines.start) * COPY_INSTRUCTIONS;
-        let context = &mut self.contexts[index];
-        let (core, now_ps) = (context.core, context.now_ps);
-        self.account.kernel_instructions += instructions;
-        spend_kernel(context, &mut self.threads[context.thread], stage, instructions);
-        for line in lines {
-            self.warm_in_memory(core, line, true, now_ps);
-        }
     }
 
     /// What the shared caches dropped is written at once: nobody waits for it, but all that comes behind.
