@@ -271,7 +271,7 @@ def _skipped_lines(data: ResultData) -> Iterator[str]:
         told = f"{name}: {fmt.count(part['accesses'])} accesses"
         if part["warming"] != "detailed":
             untimed = part["warming"] == "untimed"
-            warm.append(f"{told}, without times" if untimed else told)
+            warm.append(f"{told}, all prefetches finding room" if untimed else told)
         else:
             simulated.append(f"{told} in {fmt.seconds(part['time_ps'] / 1e12)}")
     for what, parts in (("Warmed functionally", warm), ("Simulated", simulated)):

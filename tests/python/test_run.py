@@ -168,7 +168,26 @@ def test_what_precedes_a_region_warms_functionally() -> None:
         assert skipped["warming"] == "detailed"
 
 
-def test_a_warming_is_of_something_and_one_of_two() -> None:
+def test_a_cache_that_prefetches_can_be_warmed_without_times() -> None:
+    work = ts.workload("gups", updates=5_000, table="64MiB", touched=True)
+    both = ["hybrid/quick", "storage/quick"]
+    result = ts.compare(both, work, skip=16_384, warming="untimed")
+    found = {name: system["skipped"] for name, system in result.data["systems"].items()}
+    assert {name: part and part["warming"] for name, part in found.items()} == {
+        "hybrid/quick": "untimed",
+        "storage/quick": "functional",
+    }
+    told = " ".join(closing_lines(result.data))
+    assert "hybrid/quick: 16.4 k accesses, all prefetches finding room" in told
+    detailed = ts.run("hybrid/quick", work, skip=16_384, warming="detailed")["hybrid/quick"]
+    assert result["hybrid/quick"]["time_s"] == pytest.approx(detailed["time_s"], rel=0.05)
+    with pytest.raises(ts.RunError, match="cannot be warmed without times: it has two nodes"):
+        ts.run("cxl-tiering/quick", work, skip=16_384, warming="untimed")
+    with pytest.raises(ts.RunError, match="a time is skipped, and untimed warming takes none"):
+        ts.run("hybrid/quick", work, skip="1ms", warming="untimed")
+
+
+def test_a_warming_is_of_something_and_one_of_three() -> None:
     with pytest.raises(
         ts.RunError, match="nothing comes before the region whose warming could be detailed"
     ):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -423,6 +424,33 @@ def test_points_can_be_sampled(tmp_path: Path) -> None:
     table = ts.sweep(study, tmp_path / "out").table()
     assert table["status"].to_list() == ["sampled"]
     assert 0 < table["time_half_width"][0] <= 0.2
+
+
+def test_points_warmed_without_times_are_as_run_alone(tmp_path: Path) -> None:
+    work = ts.workload("gups", updates=3_000, table="48MiB", touched=True)
+    latency = {"store.read_latency": ["1us", "25us"]}
+    study = ts.study(["hybrid/quick"], [work], latency, skip=12_288, warming="untimed")
+    table = ts.sweep(study, tmp_path / "out").table()
+    for given, found in zip(["1us", "25us"], table["time_s"].to_list(), strict=True):
+        machine = ts.system("hybrid/quick").replace(store=ts.Store(read_latency=given))
+        alone = ts.run(machine, work, skip=12_288, warming="untimed")["hybrid/quick"]
+        assert found == alone["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("system", "region", "said"),
+    [
+        ("hybrid/quick", {}, "nothing comes before the region"),
+        ("hybrid/quick", {"skip": "5ms"}, "only warming in detail takes any"),
+        ("cxl-tiering/quick", {"skip": 100}, "cannot be warmed without times"),
+    ],
+)
+def test_a_warming_that_cannot_be_is_told_with_its_place(
+    system: str, region: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ts.SpecError, match=said) as caught:
+        ts.sweep(ts.study([system], ["gups"], warming="untimed", **region), "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["warming"]
 
 
 def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:

@@ -133,6 +133,9 @@ pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), Str
     Ok(())
 }
 
+const WARM_IN_DETAIL: &str =
+    "leave --warming out, which then is in detail there, or write --warming detailed";
+
 /// Checks that what comes before the region can warm each machine so, which is not in detail. An error says which it
 /// cannot, and why, for people.
 pub fn check_functional(
@@ -140,11 +143,13 @@ pub fn check_functional(
     start: Option<Bound>,
     warming: Warming,
 ) -> Result<(), String> {
-    let mend = "leave --warming out, which then is in detail there, or write --warming detailed";
+    let untimed = warming == Warming::Untimed;
+    let (warming, so) =
+        if untimed { ("untimed", "without times") } else { ("functional", "functionally") };
     if let Some(Bound::TimePs(_)) = start {
         return Err(format!(
-            "a time is skipped, and functional warming takes none; say what is skipped in accesses or \
-             instructions, or {mend}"
+            "a time is skipped, and {warming} warming takes none; say what is skipped in accesses or \
+             instructions, or {WARM_IN_DETAIL}"
         ));
     }
     for system in systems {
@@ -153,7 +158,7 @@ pub fn check_functional(
         let why = match (system.stands_alone(), system.check_data, cannot) {
             (true, _, _) => "is a device alone, which has no caches to warm",
             (_, true, _) => "checks data, which needs every request",
-            (_, _, true) if system.prefetches() && warming == Warming::Untimed => continue,
+            (_, _, true) if system.prefetches() && untimed => continue,
             (_, _, true) if system.prefetches() => {
                 "has a DRAM cache that prefetches, which depends on time (--warming untimed lets all \
                  its prefetches find room)"
@@ -161,7 +166,7 @@ pub fn check_functional(
             (_, _, true) => "has two nodes of memory, between which pages move as time goes",
             _ => continue,
         };
-        return Err(format!("{} cannot be warmed functionally: it {why}; {mend}", system.name));
+        return Err(format!("{} cannot be warmed {so}: it {why}; {WARM_IN_DETAIL}", system.name));
     }
     Ok(())
 }

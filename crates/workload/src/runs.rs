@@ -19,11 +19,14 @@ const RING: u8 = 2;
 /// Bytes that accesses in a ring go round in, aligned to as many: a few lines of the thread's own stack.
 pub const RING_BYTES: u64 = 256;
 
+/// The largest access of a run, in bytes.
+pub const LARGEST_BYTES: u64 = 16;
+
 /// The most accesses of a run.
 pub const MOST: u64 = 255;
 
 /// Accesses of one kind and size, each right behind the one before. None crosses a line, as each is
-/// aligned to its size, a power of two.
+/// aligned to its size, a power of two of [`LARGEST_BYTES`] at most, and no line is shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Of the first of them.
@@ -70,7 +73,7 @@ impl Run {
         let (kind, bytes) = (op.kind_code(), u64::from(op.size()));
         let write = kind == OpKind::Store as u8;
         let is_access = write || kind == OpKind::Load as u8;
-        let is_plain = op.flags() == 0 && bytes.is_power_of_two() && bytes <= LINE_BYTES;
+        let is_plain = op.flags() == 0 && bytes.is_power_of_two() && bytes <= LARGEST_BYTES;
         let fits = is_access && is_plain && op.word.is_multiple_of(bytes);
         let (address, count, ring) = (op.word, 1, false);
         fits.then_some(Run { address, bytes, count, write, ring, instructions })

@@ -247,8 +247,16 @@ class _Expansion:
         return self._machines[key]
 
     def _sampled(self, machine: System | None) -> System | None:
-        """The machine, or nothing where it cannot be sampled, or counted, as the study asks."""
+        """The machine, or nothing where it cannot be sampled, counted or warmed as is asked."""
         counts = "counts_only" if self._study.region.get("counts_only") else None
+        warming = self._study.region.get("warming")
+        if machine is not None and warming in ("functional", "untimed"):
+            try:
+                _run.check_functional([machine], {"start": None, "warming": warming})
+            except RunError as error:
+                mend = error.hint or 'leave it out, or write "detailed"'
+                self._mistakes.problem(error.code, ["warming"], str(error), mend)
+                return None
         asked = self._asked_sample() or counts
         if machine is None or asked is None:
             return machine

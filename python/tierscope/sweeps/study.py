@@ -435,8 +435,30 @@ def _region(said: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
         mistakes.problem(
             "unknown-value", ["warming"], "there is no such warming", mend, found["warming"]
         )
+    elif "warming" in found:
+        _check_warming(found, mistakes)
     _check_counts(found, mistakes)
     return found
+
+
+def _check_warming(found: Mapping[str, Any], mistakes: Mistakes) -> None:
+    """Refuses a warming of nothing, and one without detail where a time is skipped."""
+    from tierscope import _region as region
+
+    if not found.get("skip") and not found.get("roi"):
+        reason = "nothing comes before the region whose warming that could be"
+        mend = "say what is skipped (skip), or where the program begins the region (roi)"
+        mistakes.problem("contradiction", ["warming"], reason, mend, found["warming"])
+        return
+    with contextlib.suppress(TierscopeError):
+        if (
+            found["warming"] != "detailed"
+            and "skip" in found
+            and "time_ps" in region.bound("skip", found["skip"])
+        ):
+            reason = "a time is skipped, and only warming in detail takes any"
+            mend = 'skip accesses, such as "1M", or "2G instructions"; or write "detailed"'
+            mistakes.problem("contradiction", ["warming"], reason, mend, found["warming"])
 
 
 def _check_counts(found: dict[str, Any], mistakes: Mistakes) -> None:

@@ -44,11 +44,6 @@ impl LruLines {
         LruLines { entries: vec![0; sets as usize * ways].into(), sets: Modulo::new(sets), ways }
     }
 
-    /// Lines that it can hold.
-    pub fn capacity(&self) -> u64 {
-        self.entries.len() as u64
-    }
-
     /// Uses `line`, which becomes dirty if `write`; whether it is there.
     #[inline]
     pub fn access(&mut self, line: u64, write: bool) -> bool {

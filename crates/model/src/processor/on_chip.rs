@@ -122,11 +122,6 @@ impl Stack {
         self.levels[level].contains(line)
     }
 
-    /// Lines that all levels together can hold.
-    pub fn capacity(&self) -> u64 {
-        self.levels.iter().map(LruLines::capacity).sum()
-    }
-
     /// Number of levels.
     pub fn depth(&self) -> usize {
         self.levels.len()

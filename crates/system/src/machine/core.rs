@@ -62,8 +62,8 @@ pub(super) fn translate(
     (found.writable || !write).then_some((found, source))
 }
 
-/// Whether all accesses of a run hit the first-level TLB and cache, which note that they were used. Who goes round a
-/// ring more than once finds what the first round has found.
+/// Whether all accesses of a run hit the first-level TLB and cache, which note that they were used; so they do of those
+/// before the first that does not. Who goes round a ring more than once finds what the first round has found.
 #[inline]
 fn hits_first_level(core: &mut Core, mut run: Run, (page_shift, line_shift): (u32, u32)) -> bool {
     if run.ring {
@@ -352,7 +352,8 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let mut run = Run::of(thread.buffer[thread.position]);
-        thread.access = Some(Access::program(run.address, run.write, false));
+        let access = Access::program(run.address, run.write, false);
+        thread.access = Some(Access { bytes: run.bytes as u16, ..access });
         let instructions = run.take(1);
         self.account.instructions += instructions;
         spend_program(context, thread, instructions);
@@ -402,12 +403,7 @@ impl Machine {
                 let place = Place::Physical(line << self.fixed.line_shift);
                 thread.access = Some(Access::kernel(place, false));
             }
-            Step::Copy { stage, from, to, bytes } => {
-                if self.functional && self.may_wait(stage, from, to, bytes) {
-                    return if self.clear_later(index, step) { Flow::Continue } else { Flow::Stop };
-                }
-                self.copy_line(index, stage, from, to, bytes);
-            }
+            Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Stall { stage, duration_ps } => {
                 if !self.functional {
                     context.now_ps += duration_ps;
@@ -805,12 +801,7 @@ fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) 
 }
 
 /// Instructions of a kernel path take theirs.
-pub(super) fn spend_kernel(
-    context: &mut Context,
-    thread: &mut Thread,
-    stage: Stage,
-    instructions: u64,
-) {
+fn spend_kernel(context: &mut Context, thread: &mut Thread, stage: Stage, instructions: u64) {
     context.now_ps += context.kernel_pace.advance(instructions * context.share);
     thread.position_instructions += instructions;
     thread.charge_until(stage as usize, context.now_ps);

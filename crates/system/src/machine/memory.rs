@@ -694,7 +694,6 @@ impl Machine {
         let shift = self.fixed.page_shift - self.fixed.line_shift;
         let first = frame << shift;
         self.forget_prefetches(first, first + (1 << shift) - 1);
-        self.cleared.forget(first);
         for group in first >> 6..(first + (1 << shift)).div_ceil(64) {
             let mut lines = self.on_chip.get(group);
             if lines != 0 {

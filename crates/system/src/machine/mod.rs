@@ -11,7 +11,6 @@ mod areas;
 mod between;
 mod calls;
 mod causes;
-mod cleared;
 mod coherence;
 mod copies;
 mod core;
@@ -45,7 +44,6 @@ use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use between::Between;
-use cleared::Cleared;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
@@ -253,8 +251,6 @@ struct Fixed {
     kernel_pace: Pace,
     /// First physical line of the kernel's own data.
     kernel_line: u64,
-    /// Lines that all on-chip caches together can hold.
-    on_chip_lines: u64,
     check_data: bool,
     /// How finely sites of the program's code are told apart, if they are.
     sites: Option<SiteGrain>,
@@ -323,8 +319,6 @@ pub struct Machine {
     waits: Waits,
     /// Pages that an access in functional warming has moved.
     warm_moved: PagesMoved,
-    /// Pages cleared before the region that are in no cache yet.
-    cleared: Cleared,
     /// Time of the store, in functional warming, for which accesses have yet to wait.
     store_debt_ps: u64,
     /// Where the run is sampled.
@@ -441,8 +435,6 @@ impl Machine {
             pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
             kernel_line,
-            on_chip_lines: shared.capacity()
-                + cores.iter().map(|core| core.caches.capacity()).sum::<u64>(),
             check_data: spec.check_data,
             sites: options.sites,
         };
@@ -450,14 +442,14 @@ impl Machine {
         let coherence = Coherence::new(processor, fixed.lookahead_ps, ps);
         let can_warm = !spec.check_data && organization.can_warm();
         let untimed = options.warming == Warming::Untimed && !spec.check_data && spec.prefetches();
-        let region = Region::new(options, !can_warm && !untimed);
+        let mut region = Region::new(options, !can_warm && !untimed);
+        region.call_functional_unless(untimed);
         let mut machine = Machine {
             contexts: contexts(processor, &fixed),
             account: Account::new(private_depth, spec.check_data, options.sites.is_some()),
             functional: region.warms_functionally(),
             waits: Waits::default(),
             warm_moved: PagesMoved::default(),
-            cleared: Cleared::default(),
             store_debt_ps: 0,
             region,
             sampler: sampler(spec, options, private_depth, &fixed)?,
@@ -811,7 +803,6 @@ impl Machine {
             functional: self.functional,
             waits: self.waits,
             warm_moved: PagesMoved::default(),
-            cleared: self.cleared.clone(),
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),

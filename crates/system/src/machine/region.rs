@@ -100,6 +100,13 @@ impl Region {
         }
     }
 
+    /// Warming without times is functional warming where nothing prefetches.
+    pub fn call_functional_unless(&mut self, untimed: bool) {
+        if self.warming == Warming::Untimed && !untimed {
+            self.warming = Warming::Functional;
+        }
+    }
+
     /// Whether what happens now only warms the machine.
     #[inline]
     pub fn warms_functionally(&self) -> bool {
@@ -227,7 +234,6 @@ impl Machine {
 
     /// All that is counted begins anew. Nothing that comes is charged for time before `start_ps`.
     fn begin_region(&mut self, start_ps: u64) {
-        self.put_cleared(start_ps);
         self.region.begun = true;
         self.functional = self.region.counts_alone;
         self.beside.iter_mut().for_each(Beside::begin_region);

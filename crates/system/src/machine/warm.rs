@@ -68,7 +68,6 @@ impl Machine {
         self.access_done(index);
         if beyond {
             self.account.beyond_first += 1;
-            self.note_beyond(now_ps);
             let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
             let reads = self.account.memory_reads - reads;
             let PagesMoved { read, written } = self.warm_moved;
@@ -112,7 +111,7 @@ impl Machine {
 
     /// A core uses a line, which comes from wherever it is: written, and wholly, or not. The private
     /// level that had it; as many as there are where none had, or not for itself.
-    pub(super) fn warm_line(
+    fn warm_line(
         &mut self,
         core: usize,
         (line, write, whole): (u64, bool, bool),
