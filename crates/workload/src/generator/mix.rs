@@ -172,8 +172,8 @@ mod tests {
     #[test]
     fn what_is_told_together_is_the_same() {
         let copy = (0..512u64).flat_map(|i| [Op::load(4096 + i * 8, 8, 1), Op::store(i * 8, 8, 1)]);
-        let jumps = (0..90u64).map(|i| Op::load(i * i << 7, 2, 1));
-        let mixed = jumps.clone().chain((0..30).map(|i| Op::store(1 << 20 | i * 8, 8, 1)));
+        let jumps = (0..90u64).map(|i| Op::load((i * i) << 7, 2, 1));
+        let mixed = jumps.clone().chain((0..30).map(|i| Op::store((1 << 20) + i * 8, 8, 1)));
         for data in [copy.collect(), jumps.collect(), mixed.collect::<Vec<Op>>()] {
             let mix = Mix::of(8001, 0.28, 0.43);
             let (mut ops, mut condensed) = (Vec::new(), Vec::new());
