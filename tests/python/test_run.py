@@ -180,7 +180,7 @@ def test_a_cache_that_prefetches_can_be_warmed_without_times() -> None:
     told = " ".join(closing_lines(result.data))
     assert "hybrid/quick: 16.4 k accesses, all prefetches finding room" in told
     detailed = ts.run("hybrid/quick", work, skip=16_384, warming="detailed")["hybrid/quick"]
-    assert result["hybrid/quick"]["time_s"] == pytest.approx(detailed["time_s"], rel=0.05)
+    assert result["hybrid/quick"]["time_s"] == pytest.approx(detailed["time_s"], rel=0.1)
     with pytest.raises(ts.RunError, match="cannot be warmed without times: it has two nodes"):
         ts.run("cxl-tiering/quick", work, skip=16_384, warming="untimed")
     with pytest.raises(ts.RunError, match="a time is skipped, and untimed warming takes none"):
