@@ -4,8 +4,9 @@
 //! stream of one and the same short workload. The laws are those of [`Stream`]: operations depend
 //! neither on the size nor on the order of the pulls, equal streams give equal operations, a fork
 //! goes on identically, calls are never separated from their arguments, limits are kept, a skip
-//! ends where pulling would have, what is told together is the same, the end is final, and the partial order of synchronization lets
-//! every thread end. Random orders of pulls are shrunk to the shortest that breaks a law.
+//! ends where pulling would have, what is told together is the same, the end is final, and the
+//! partial order of synchronization lets every thread end. Random orders of pulls are shrunk to the
+//! shortest that breaks a law.
 //!
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
 

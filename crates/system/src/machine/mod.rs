@@ -441,9 +441,12 @@ impl Machine {
         let ps = |cycles| clock.cycles_to_ps(u64::from(cycles));
         let coherence = Coherence::new(processor, fixed.lookahead_ps, ps);
         let can_warm = !spec.check_data && organization.can_warm();
-        let untimed = options.warming == Warming::Untimed && !spec.check_data && spec.prefetches();
-        let mut region = Region::new(options, !can_warm && !untimed);
-        region.call_functional_unless(untimed);
+        let quickest = match can_warm {
+            true => Warming::Functional,
+            false if spec.prefetches() && !spec.check_data => Warming::Untimed,
+            false => Warming::Detailed,
+        };
+        let region = Region::new(options, quickest);
         let mut machine = Machine {
             contexts: contexts(processor, &fixed),
             account: Account::new(private_depth, spec.check_data, options.sites.is_some()),

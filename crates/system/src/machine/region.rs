@@ -87,23 +87,22 @@ pub(super) struct Region {
 }
 
 impl Region {
-    pub fn new(options: &RunOptions, in_detail: bool) -> Self {
+    /// Of a machine that can be warmed functionally, or without times alone, or in detail alone.
+    pub fn new(options: &RunOptions, quickest: Warming) -> Self {
         let RunOptions { start, warming, counts_alone, .. } = *options;
-        let in_detail = in_detail || matches!(start, Some(Bound::TimePs(_)));
+        let at_a_time = matches!(start, Some(Bound::TimePs(_)));
+        let warming = match (warming, quickest) {
+            (Warming::Functional | Warming::Untimed, Warming::Functional) if !at_a_time => quickest,
+            (Warming::Untimed, Warming::Untimed) if !at_a_time => quickest,
+            _ => Warming::Detailed,
+        };
         Region {
             start,
             stops: options.stops.clone(),
             begun: start.is_none(),
-            warming: if in_detail { Warming::Detailed } else { warming },
+            warming,
             counts_alone,
             ..Region::default()
-        }
-    }
-
-    /// Warming without times is functional warming where nothing prefetches.
-    pub fn call_functional_unless(&mut self, untimed: bool) {
-        if self.warming == Warming::Untimed && !untimed {
-            self.warming = Warming::Functional;
         }
     }
 
