@@ -445,8 +445,13 @@ def check_functional(machines: Sequence[System], region: Mapping[str, object]) -
         RunError: with the first of them, and why.
     """
     systems = json.dumps([one.to_dict() for one in machines])
-    with core_errors():
-        _core.check_functional(systems, json.dumps(region["start"]), json.dumps(region["warming"]))
+    start, warming = json.dumps(region["start"]), json.dumps(region["warming"])
+    try:
+        with core_errors():
+            _core.check_functional(systems, start, warming)
+    except RunError as error:
+        mend = "leave the warming out, which then is in detail there, or write detailed"
+        raise RunError(error.code, str(error), mend) from None
 
 
 def sites_of(work: Workload, by: By | Sequence[By]) -> str | None:

@@ -133,9 +133,6 @@ pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), Str
     Ok(())
 }
 
-const WARM_IN_DETAIL: &str =
-    "leave --warming out, which then is in detail there, or write --warming detailed";
-
 /// Checks that what comes before the region can warm each machine so, which is not in detail. An error says which it
 /// cannot, and why, for people.
 pub fn check_functional(
@@ -148,8 +145,7 @@ pub fn check_functional(
         if untimed { ("untimed", "without times") } else { ("functional", "functionally") };
     if let Some(Bound::TimePs(_)) = start {
         return Err(format!(
-            "a time is skipped, and {warming} warming takes none; say what is skipped in accesses or \
-             instructions, or {WARM_IN_DETAIL}"
+            "a time is skipped, and {warming} warming takes none; accesses and instructions can be skipped so"
         ));
     }
     for system in systems {
@@ -160,13 +156,13 @@ pub fn check_functional(
             (_, true, _) => "checks data, which needs every request",
             (_, _, true) if system.prefetches() && untimed => continue,
             (_, _, true) if system.prefetches() => {
-                "has a DRAM cache that prefetches, which depends on time (--warming untimed lets all \
-                 its prefetches find room)"
+                "has a DRAM cache that prefetches, which depends on time (without times, as `untimed` \
+                 has it, all its prefetches find room)"
             }
             (_, _, true) => "has two nodes of memory, between which pages move as time goes",
             _ => continue,
         };
-        return Err(format!("{} cannot be warmed {so}: it {why}; {WARM_IN_DETAIL}", system.name));
+        return Err(format!("{} cannot be warmed {so}: it {why}", system.name));
     }
     Ok(())
 }

@@ -254,8 +254,7 @@ class _Expansion:
             try:
                 _run.check_functional([machine], {"start": None, "warming": warming})
             except RunError as error:
-                mend = error.hint or 'leave it out, or write "detailed"'
-                self._mistakes.problem(error.code, ["warming"], str(error), mend)
+                self._mistakes.problem(error.code, ["warming"], str(error), error.hint or "")
                 return None
         asked = self._asked_sample() or counts
         if machine is None or asked is None:
