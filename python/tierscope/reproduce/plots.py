@@ -155,7 +155,8 @@ def _label(axes: Axes, name: str, drawn: Sequence[float], title: str | None = No
     if spread_by_ratio(drawn):
         axes.set_yscale("log")
     else:
-        axes.set_ylim(bottom=0)
+        # Room above values that differ little: the axis alone leaves a share of their range.
+        axes.set_ylim(0, max(axes.get_ylim()[1], 1.05 * max(drawn, default=0.0)))
     if title is None:
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: shown(value)))
     axes.set_ylabel(figures.figure(name).title if title is None else title, fontsize=8)
