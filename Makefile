@@ -57,6 +57,11 @@ test: build $(VENV)/dev-packages ## Runs the tests of Rust and Python.
 contributing: $(VENV)/dev-packages ## Follows CONTRIBUTING.md in a copy of the repository, and tests the part of each kind that comes of it.
 	cargo test -p tierscope-xtask --test scaffold
 
+.PHONY: thorough
+thorough: $(VENV)/dev-packages ## Tests laws of whole machines with all cases; `make test` tries a part of them.
+	TIERSCOPE_THOROUGH=1 PROPTEST_RNG_SEED=$${PROPTEST_RNG_SEED:-1} \
+		cargo test -p tierscope-system --test laws
+
 .PHONY: properties
 properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn before, CASES of each (5000).
 	PROPTEST_CASES=$${CASES:-5000} cargo test $(RUST_TESTS) --lib

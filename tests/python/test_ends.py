@@ -240,7 +240,7 @@ def test_a_recording_is_complete_up_to_a_signal(
     tmp_path: Path, ends: str, number: int, name: str
 ) -> None:
     with _running("record", "-o", "app.tst", "--", ends, "forever", cwd=tmp_path) as process:
-        wait_until_it_has_worked(_qemu_of(process), 1)
+        wait_until_it_has_worked(_qemu_of(process), 0.2)
         os.killpg(process.pid, number)
         _, errors = process.communicate(timeout=300)
     assert process.returncode == 128 + number, errors

@@ -1,5 +1,6 @@
 //! Failures of power on whole machines: every promise holds, and the check can fail.
 
+use crate::common::of_many;
 use std::collections::BTreeSet;
 use tierscope_kernel::Random;
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};
@@ -107,7 +108,7 @@ fn whatever_safeguard_is_missing_is_found_and_one_point_replays_it() {
 /// At random events: what the judge finds who looks at what changed, and one who looks at everything.
 fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) {
     let spec = SystemSpec { check_data: true, ..spec.clone() };
-    let stream = sized_gups("4MiB", 500, seed);
+    let stream = sized_gups("4MiB", of_many(200, 500), seed);
     let mut machine = Machine::new(&spec, stream, &RunOptions::default()).unwrap();
     let line_bytes = machine.line_bytes();
     machine.organization_mut().power().unwrap().prepare(weaken).unwrap();
@@ -220,10 +221,16 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         ("flatflash-m/quick", true),
         ("oracle/quick", false),
     ] {
-        let options = CrashOptions { points: Some(40), seed: 5, ..CrashOptions::default() };
-        let report = crash(&shrunk(name), gups(1), &options, &Watch::default()).unwrap();
+        let options =
+            CrashOptions { points: Some(of_many(15, 40)), seed: 5, ..CrashOptions::default() };
+        let work = sized_gups("8MiB", of_many(500, 2_000), 1);
+        let report = crash(&shrunk(name), work, &options, &Watch::default()).unwrap();
         assert!(report.holds(), "{name}: {:?}", report.failing);
-        assert_eq!((report.points, report.promised_lines > 0), (40, promises), "{name}");
+        assert_eq!(
+            (report.points, report.promised_lines > 0),
+            (of_many(15, 40), promises),
+            "{name}"
+        );
         assert!(report.lines > 0, "{name}");
         // What nobody has described is no zero.
         let store = shrunk(name).ssd;

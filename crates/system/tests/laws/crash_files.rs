@@ -2,7 +2,7 @@
 //! was theirs, and the check can fail.
 
 use crate::common::random::{Do, doing, script};
-use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call, of_many};
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, Random};
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};
@@ -642,11 +642,11 @@ fn who_looks_at_files_that_changed_finds_what_one_finds_who_looks_at_everything(
     ] {
         let weaken: Vec<_> = weakness.into_iter().collect();
         let (mut points, mut broken) = (0, 0);
-        for seed in 0..3 {
+        for seed in 0..of_many(1, 3) {
             let (some, of_them) = judge_twice(&spec, seed, &weaken);
             (points, broken) = (points + some, broken + of_them);
         }
-        assert!(points > 60, "{}: {points}", spec.name);
+        assert!(points > of_many(20, 60), "{}: {points}", spec.name);
         assert_eq!(broken > 0, breaks, "{} {weakness:?}", spec.name);
     }
 }

