@@ -107,7 +107,7 @@ impl Machine {
                 break;
             }
             left -= 1;
-            if self.batch_step(index)? == Flow::Stop {
+            if self.batch_step(index, horizon_ps)? == Flow::Stop {
                 break;
             }
             // What the batch itself has sent out may come back to it.
@@ -149,7 +149,7 @@ impl Machine {
     }
 
     #[inline]
-    fn batch_step(&mut self, index: usize) -> Result<Flow, MachineError> {
+    fn batch_step(&mut self, index: usize, horizon_ps: u64) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         if context.trap.is_some() {
@@ -159,7 +159,7 @@ impl Machine {
             return Ok(self.perform(index));
         }
         if let Some(step) = thread.steps.pop_front() {
-            return Ok(self.begin_step(index, step));
+            return Ok(self.begin_step(index, step, horizon_ps));
         }
         if thread.called_at_ps.is_some() {
             let id = context.thread;
@@ -387,13 +387,21 @@ impl Machine {
         Ok(Flow::Continue)
     }
 
-    fn begin_step(&mut self, index: usize, step: Step) -> Flow {
+    fn begin_step(&mut self, index: usize, step: Step, horizon_ps: u64) -> Flow {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         match step {
             Step::Run { stage, instructions } => {
                 self.account.kernel_instructions += instructions;
                 spend_kernel(context, thread, stage, instructions);
+            }
+            Step::Touch { stage, lines } if self.functional => {
+                return self.warm_touch(index, (stage, lines), horizon_ps);
+            }
+            Step::Copy { stage, from: Place::Nowhere, to: Place::Physical(to), bytes }
+                if self.functional =>
+            {
+                return self.warm_clear(index, stage, (to, bytes), horizon_ps);
             }
             Step::Touch { stage, lines } => {
                 if lines > 1 {
@@ -779,7 +787,7 @@ impl Machine {
 /// included. Half of them are its own, which every pass uses again; the others are descriptors of
 /// pages and requests, spread over the kernel's data. Each thread counts for itself, so that the
 /// choice does not depend on how batches interleave.
-fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
+pub(super) fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
     let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));
@@ -801,7 +809,13 @@ fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) 
 }
 
 /// Instructions of a kernel path take theirs.
-fn spend_kernel(context: &mut Context, thread: &mut Thread, stage: Stage, instructions: u64) {
+#[inline]
+pub(super) fn spend_kernel(
+    context: &mut Context,
+    thread: &mut Thread,
+    stage: Stage,
+    instructions: u64,
+) {
     context.now_ps += context.kernel_pace.advance(instructions * context.share);
     thread.position_instructions += instructions;
     thread.charge_until(stage as usize, context.now_ps);

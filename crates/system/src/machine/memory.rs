@@ -688,6 +688,18 @@ impl Machine {
         }
     }
 
+    /// Whether it is known without looking that a line is in no cache. It is on chip from now on.
+    #[inline]
+    pub(super) fn note_absent(&mut self, line: u64) -> bool {
+        if !self.fixed.snoops {
+            return false;
+        }
+        let (group, bit) = (self.on_chip.get_mut(line >> 6), 1 << (line & 63));
+        let absent = *group & bit == 0;
+        *group |= bit;
+        absent
+    }
+
     /// DMA snoops the on-chip caches: dirty lines of the frame go to memory before it is read, and
     /// all its lines go before it is written.
     pub(super) fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {

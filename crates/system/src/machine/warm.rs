@@ -1,10 +1,10 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
 //! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
-use super::core::{Flow, Source, fault, translate};
+use super::core::{Flow, Source, fault, kernel_line, spend_kernel, translate};
 use super::sample::Waits;
-use super::thread::{Place, Way};
-use super::{Event, Machine};
+use super::thread::{Access, Place, Step, Way};
+use super::{COPY_INSTRUCTIONS, Doing, Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
 use tierscope_model::os::paging::{Moves, Transfer, TransferId};
@@ -25,8 +25,7 @@ impl Machine {
         let (core, now_ps) = (context.core, context.now_ps);
         let reads = self.account.memory_reads;
         self.warm_moved = PagesMoved::default();
-        let mut beyond = false;
-        let none = self.cores[core].caches.depth();
+        let mut walked = false;
         let physical = match access.place {
             Place::Physical(address) => address,
             Place::Nowhere => return Flow::Continue,
@@ -37,26 +36,40 @@ impl Machine {
                     return fault(context, thread, page, access, now_ps);
                 };
                 if source == Source::Walk {
-                    beyond = true;
+                    walked = true;
                     self.warm_walk(core, page, found, now_ps);
                 }
                 let offset = address & ((1 << self.fixed.page_shift) - 1);
                 found.frame << self.fixed.page_shift | offset
             }
         };
+        self.warm_reached(index, &access, physical, (walked, reads));
+        self.access_done(index);
+        Flow::Continue
+    }
+
+    /// Serves an access whose address is known: after a walk, or not, before which so much had been read.
+    #[inline]
+    fn warm_reached(
+        &mut self,
+        index: usize,
+        access: &Access,
+        physical: u64,
+        (walked, reads): (bool, u64),
+    ) {
+        let context = &mut self.contexts[index];
+        let (core, now_ps) = (context.core, context.now_ps);
         let line = physical >> self.fixed.line_shift;
         let level = match access.way {
             Way::Caches => {
-                let past = &mut self.contexts[index].past;
-                if *past == line {
-                    *past = u64::MAX;
+                if context.past == line {
+                    context.past = u64::MAX;
                 }
                 self.warm_line(core, (line, access.write, access.whole_line), now_ps)
             }
-            way if self.warm_past(index, line, way, now_ps) => none,
+            way if self.warm_past(index, line, way, now_ps) => self.cores[core].caches.depth(),
             _ => 0,
         };
-        beyond |= level > 0;
         let thread = &mut self.threads[self.contexts[index].thread];
         if access.after_fault {
             thread.fault = None;
@@ -65,8 +78,7 @@ impl Machine {
         if level > 0 {
             self.account.served_beyond[level] += u64::from(access.measured);
         }
-        self.access_done(index);
-        if beyond {
+        if walked || level > 0 {
             self.account.beyond_first += 1;
             let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
             let reads = self.account.memory_reads - reads;
@@ -75,7 +87,97 @@ impl Machine {
             let store_ps = self.pay_store();
             self.stand_still(index, beyond_ps + reads * memory_ps + store_ps);
         }
-        Flow::Continue
+    }
+
+    /// An access of the kernel's.
+    #[inline]
+    fn warm_kernel(&mut self, index: usize, access: &Access) {
+        let Place::Physical(address) = access.place else { return };
+        let reads = self.account.memory_reads;
+        self.warm_moved = PagesMoved::default();
+        self.warm_reached(index, access, address, (false, reads));
+    }
+
+    /// A path of the kernel touches so many lines: as many as can be before anything else comes.
+    pub(super) fn warm_touch(
+        &mut self,
+        index: usize,
+        (stage, mut lines): (Stage, u32),
+        horizon_ps: u64,
+    ) -> Flow {
+        let (first_until_ps, lone) = self.goes_first(index);
+        let mut turn = true;
+        while lines > 0 && turn && self.contexts[index].now_ps < horizon_ps {
+            let context = &self.contexts[index];
+            let thread = &mut self.threads[context.thread];
+            let line = self.fixed.kernel_line + kernel_line(thread, stage, lines);
+            let place = Place::Physical(line << self.fixed.line_shift);
+            let access = Access::kernel(place, false);
+            lines -= 1;
+            turn = context.now_ps < first_until_ps;
+            if turn {
+                self.warm_kernel(index, &access);
+            } else {
+                thread.access = Some(access);
+            }
+            if !lone {
+                break;
+            }
+        }
+        self.go_on_with(index, (lines > 0).then_some(Step::Touch { stage, lines }), turn)
+    }
+
+    /// The kernel writes to memory, whose lines it need not read: as many as can be before anything else comes.
+    pub(super) fn warm_clear(
+        &mut self,
+        index: usize,
+        stage: Stage,
+        (mut address, mut bytes): (u64, u64),
+        horizon_ps: u64,
+    ) -> Flow {
+        let (first_until_ps, lone) = self.goes_first(index);
+        let line_bytes = 1u64 << self.fixed.line_shift;
+        let mut turn = true;
+        while bytes > 0 && turn && self.contexts[index].now_ps < horizon_ps {
+            let part = bytes.min(line_bytes - address % line_bytes);
+            let store = Access::kernel(Place::Physical(address), true);
+            let access = Access { whole_line: part == line_bytes, ..store };
+            (address, bytes) = (address + part, bytes - part);
+            self.account.kernel_instructions += COPY_INSTRUCTIONS;
+            let context = &mut self.contexts[index];
+            let thread = &mut self.threads[context.thread];
+            spend_kernel(context, thread, stage, COPY_INSTRUCTIONS);
+            turn = context.now_ps < first_until_ps.min(horizon_ps);
+            if turn {
+                self.warm_kernel(index, &access);
+            } else {
+                thread.access = Some(access);
+            }
+            if !lone {
+                break;
+            }
+        }
+        let (from, to) = (Place::Nowhere, Place::Physical(address));
+        let rest = (bytes > 0).then_some(Step::Copy { stage, from, to, bytes });
+        self.go_on_with(index, rest, turn || self.contexts[index].now_ps >= horizon_ps)
+    }
+
+    /// Until when a hardware thread comes first of those that run, and whether nothing that its accesses send out can
+    /// come back to it.
+    fn goes_first(&self, index: usize) -> (u64, bool) {
+        let others = self.contexts.iter().enumerate().filter(|(other, _)| *other != index);
+        let running = others.filter(|(_, context)| context.doing == Doing::Running);
+        let until_ps = running.map(|(other, context)| context.now_ps + u64::from(index < other));
+        (until_ps.min().unwrap_or(u64::MAX), self.coherence.active_cores <= 1)
+    }
+
+    /// What is left of a step comes next, if it is the thread's turn.
+    fn go_on_with(&mut self, index: usize, rest: Option<Step>, turn: bool) -> Flow {
+        let thread = &mut self.threads[self.contexts[index].thread];
+        if let Some(step) = rest {
+            thread.steps.push_front(step);
+        }
+        if turn { Flow::Continue } else { Flow::Stop }
     }
 
     /// A walk reads the page table, and the TLB has the translation.
@@ -117,19 +219,24 @@ impl Machine {
         (line, write, whole): (u64, bool, bool),
         now_ps: u64,
     ) -> usize {
+        let absent = whole && self.note_absent(line);
         let caches = &mut self.cores[core].caches;
-        if caches.hit_first(line, write) {
+        debug_assert!(!absent || !caches.contains(line) && !self.shared.contains(line));
+        if !absent && caches.hit_first(line, write) {
             return 0;
         }
         let takes = write && caches.is_shared(line);
         if takes {
             caches.set_shared(line, false);
         }
-        if takes && caches.hit_first(line, write) {
+        if !absent && takes && caches.hit_first(line, write) {
             self.claim(core, line, write, now_ps);
             return self.cores[core].caches.depth();
         }
-        let found = caches.hit_beyond(line, write, &mut self.evicted);
+        let found = match absent {
+            true => None,
+            false => caches.hit_beyond(line, write, &mut self.evicted),
+        };
         if found.is_none() {
             if whole {
                 caches.fill_absent(line, 0, &mut self.evicted);
