@@ -273,7 +273,7 @@ def _run_once(
 
 def each_alone(
     machines: Sequence[System],
-    work: Workload,
+    works: Sequence[Workload],
     *,
     skip: Extent | None = None,
     limit: Extent | None = None,
@@ -281,21 +281,35 @@ def each_alone(
     warming: Warming | None = None,
     watch: Watcher | None = None,
 ) -> list[Result | RunError]:
-    """Runs a workload on machines that functional warming leaves alike, which are warmed once.
+    """Runs a workload on each machine, all of which one functional warm-up serves.
 
+    The workloads are the same, or begin alike and have not gone on where the region begins.
     Each has what :func:`run` would give it, or the error that this would raise; they run one by
-    one, and their names need not differ.
+    one, and the machines' names need not differ.
 
     Raises:
         RunError: where none could start.
     """
-    what = _workload.on(work, machines)
+    each = [_workload.on(work, machines) for work in works]
+    what = each[0]
+    distinct = [one for index, one in enumerate(each) if one not in each[:index]]
+    differ = len(distinct) > 1
     region = region_of(what, skip, limit, roi, warming)
     if warming in ("functional", "untimed"):
         check_functional(machines, region)
-    options = {**region, "sites": None, "latencies": [], "timelines": [], "shares_warming": True}
+    options = {
+        **region,
+        "sites": None,
+        "latencies": [],
+        "timelines": [],
+        "shares_warming": True,
+        "works": [distinct.index(one) for one in each] if differ else [],
+    }
     target = {
         "systems": [one.to_dict() for one in machines],
+        "works": [one.to_dict() for one in distinct if not isinstance(one, Program)]
+        if differ
+        else [],
         "options": options | _sampling.options(False),
         "apart": True,
     }

@@ -44,7 +44,8 @@ def test_points_that_share_a_warm_up_give_the_same_table(
     asked = [(one, study.region) for one in found.values()]
     # Each hybrid and storage has six machines, and the oracle, which has no store, two.
     assert sorted(together(execute.shared(asked, 1))) == [2, 6, 6]
-    assert sorted(together(execute.shared(asked, 2))) == [1, 1, 3, 3, 3, 3]
+    assert sorted(together(execute.shared(asked, 3))) == [2, 6, 6]
+    assert sorted(together(execute.shared(asked, 4))) == [1, 1, 3, 3, 3, 3]
     warmed: list[int] = []
     from tierscope._run import each_alone
 
@@ -69,6 +70,60 @@ def test_points_that_share_a_warm_up_give_the_same_table(
                 other[name].pop(key)  # type: ignore[misc]
         assert one.data == other.data
         assert one.intervals.equals(other.intervals)
+
+
+BEGUN = """
+systems = ["hybrid/quick", "storage/quick"]
+workloads = ["gups", "chase"]
+skip = "4k"
+
+[set]
+"hybrid.prefetch_pages" = 0
+"workload.table" = "16MiB"
+"workload.touched" = true
+
+[parameters.work]
+paths = ["workload.instructions"]
+values = [4, 5, 6]
+"""
+
+
+def test_workloads_that_begin_alike_share_a_warm_up_and_no_figure_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A table that is walked first: what follows is another matter, where no more is skipped."""
+    file = tmp_path / "study.toml"
+
+    def tasks(text: str) -> list[int]:
+        file.write_text(text)
+        study = read(file)
+        found = {one.key: one for one in points(study)}
+        asked = [(one, study.region) for one in found.values()]
+        return sorted(together(execute.shared(asked, 1)))
+
+    # gups and chase begin differently: the one with a mark.
+    assert tasks(BEGUN) == [3, 3, 3, 3]
+    assert set(tasks(BEGUN.replace('"4k"', '"4097"'))) == {1}, "an access more is their own"
+    file.write_text(BEGUN)
+    shared = ts.sweep(file, tmp_path / "shared", workers=1)
+    assert shared.complete
+    times = {
+        tuple(one["time_s"] for one in shared.result(index).data["systems"].values())
+        for index in range(len(shared))
+    }
+    assert len(times) == len(shared), "each has gone on by itself"
+    monkeypatch.setattr(execute, "_begins", lambda work, _: work)
+    assert set(tasks(BEGUN)) == {1}
+    apart = ts.sweep(file, tmp_path / "apart", workers=1)
+    tables = [tmp_path / name / "sweep.parquet" for name in ("shared", "apart")]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+    for index in range(len(apart)):
+        one, other = shared.result(index), apart.result(index)
+        for name in one:
+            for key in ("wall_s", "accesses_per_wall_s"):
+                one[name].pop(key)  # type: ignore[misc]
+                other[name].pop(key)  # type: ignore[misc]
+        assert one.data == other.data
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,26 @@ pub fn warmed_alike(systems: &str) -> PyResult<String> {
     serde_json::to_string(&groups).map_err(|error| run_error("bad-systems", error))
 }
 
+/// By what a generated workload (as JSON) can be warmed together with others, where what comes before the region (its
+/// start, as JSON) is what its first thread does before its own part: a word that is the same for those that begin so.
+#[pyfunction]
+pub fn prelude(workload: &str, start: &str) -> PyResult<Option<String>> {
+    let wrong = |error: serde_json::Error| run_error("bad-workload", error);
+    let workload: Workload = serde_json::from_str(workload).map_err(wrong)?;
+    let start: Option<run::Bound> = serde_json::from_str(start).map_err(wrong)?;
+    let Workload::Generated { .. } = &workload else { return Ok(None) };
+    let Source::Stream(stream) = workload.prepare()?.source else { return Ok(None) };
+    let Some(prelude) = stream.prelude() else { return Ok(None) };
+    let all_of_it = match start {
+        Some(run::Bound::Accesses(skipped)) => skipped <= prelude.pages(),
+        Some(run::Bound::Mark(run::mark::START)) | None => {
+            stream.gives_mark(run::mark::START) == Some(true)
+        }
+        _ => false,
+    };
+    Ok(all_of_it.then(|| format!("{:016x}", prelude.hash())))
+}
+
 /// Which of these machines (resolved, as JSON) one pass counts without times: their places, group by group, as JSON.
 #[pyfunction]
 pub fn counted_together(systems: &str) -> PyResult<String> {

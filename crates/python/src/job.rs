@@ -32,6 +32,10 @@ pub struct Job {
     pub systems: Vec<SystemSpec>,
     /// What runs on them.
     pub workload: Workload,
+    /// In place of it, where machines that have results of their own run what begins alike: each a generated one, of
+    /// which the options say which is whose.
+    #[serde(default)]
+    pub works: Vec<Workload>,
     /// How.
     #[serde(default)]
     pub options: RunOptions,

@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tierscope_system::counts;
-use tierscope_system::result::{Interval, WorkloadKind};
+use tierscope_system::result::{Interval, WorkloadInfo, WorkloadKind};
 use tierscope_system::run::{
     Observer, Outcome, Progress, RunOptions, begin_at_mark, check_region, check_sites,
     end_with_workload, run_alone, run_machines,
 };
 use tierscope_system::spec::SystemSpec;
+use tierscope_workload::Stream;
 
 /// A run in host threads of its own: of a generated or recorded workload, or of a program.
 ///
@@ -55,7 +56,8 @@ impl Run {
     /// Starts a job: a generated or recorded workload on machines.
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
-        let Job { systems, workload, mut options, apart } = Job::read(job)?;
+        let Job { systems, workload, works, mut options, apart } = Job::read(job)?;
+        let each = prepare_each(py, works, &systems, &options)?;
         let prepared = prepare(py, workload, &systems, &mut options)?;
         let Prepared { source, info, damage, cut, missing, filter, windows, .. } = prepared;
         let own = move |systems: &[SystemSpec]| filter.map(|filter| filtered(filter, systems));
@@ -64,6 +66,9 @@ impl Run {
         let of_all = windows.map(|windows| in_windows(&windows, options.start.is_some()));
         let count = systems.len();
         let source = match source {
+            Source::Stream(_) if !each.is_empty() => {
+                Ok(each.iter().map(|(stream, _)| stream.fork()).collect::<Vec<_>>())
+            }
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
             Source::Requests(arrivals) => Err(py
                 .detach(move || arrivals.for_each(count))
@@ -77,7 +82,7 @@ impl Run {
             let at_the_end = outcomes.iter().any(|outcome| !outcome.region_ended);
             let cut = damage.or(cut.filter(|_| at_the_end));
             let ended: Vec<String> = cut.into_iter().chain(shared.stopped()).collect();
-            let told = |systems: &[SystemSpec], outcomes| {
+            let told = |systems: &[SystemSpec], info: &WorkloadInfo, outcomes| {
                 let remarks = own(systems).into_iter().flatten().chain(of_all.clone()).collect();
                 let known = Known {
                     workload: info.clone(),
@@ -91,12 +96,14 @@ impl Run {
             };
             let mut outcomes = outcomes.into_iter().map(Some);
             if !apart {
-                return Ok(told(&systems, outcomes.collect()));
+                return Ok(told(&systems, &info, outcomes.collect()));
             }
-            Ok(systems
-                .chunks(1)
-                .map(|one| told(one, outcomes.by_ref().take(1).collect()))
-                .collect())
+            let mut infos = each.iter().map(|(_, info)| info);
+            let alone = |one| {
+                let info = infos.next().unwrap_or(&info);
+                told(one, info, outcomes.by_ref().take(1).collect())
+            };
+            Ok(systems.chunks(1).map(alone).collect())
         })
     }
 
@@ -194,6 +201,34 @@ fn prepare(
         check_region(&**stream, options).map_err(|e| run_error("bad-region", e))?;
     }
     Ok(prepared)
+}
+
+/// The workloads that machines have of their own, ready for each, and what a result says of them; none where all have
+/// the same.
+fn prepare_each(
+    py: Python<'_>,
+    works: Vec<Workload>,
+    systems: &[SystemSpec],
+    options: &RunOptions,
+) -> PyResult<Vec<(Box<dyn Stream>, WorkloadInfo)>> {
+    let wrong = |why| run_error("bad-job", why);
+    let mut distinct = Vec::new();
+    for work in works {
+        let prepared = prepare(py, work, systems, &mut options.clone())?;
+        match prepared.source {
+            Source::Stream(stream) if prepared.info.kind == WorkloadKind::Generated => {
+                distinct.push((stream, prepared.info));
+            }
+            _ => return Err(wrong("only generated workloads begin alike")),
+        }
+    }
+    let own = |work: &u32| {
+        let (stream, info) = distinct.get(*work as usize)?;
+        Some((stream.fork(), info.clone()))
+    };
+    let each: Option<Vec<_>> = options.works.iter().map(own).collect();
+    each.filter(|each| each.is_empty() || each.len() == systems.len())
+        .ok_or_else(|| wrong("options.works does not give each machine one of works"))
 }
 
 /// Raises what keeps a job from starting, as far as it shows before it runs.

@@ -50,6 +50,9 @@ pub struct RunOptions {
     /// Whether machines that functional warming leaves alike ([`SystemSpec::warms_as`]) are warmed once, and go on
     /// from there one after the other. That changes no figure.
     pub shares_warming: bool,
+    /// Each system's workload by a number, where they differ: those that differ are warmed once as far as they begin
+    /// alike ([`Stream::prelude`]). Empty where all run the same.
+    pub works: Vec<u32>,
     /// Whether the region, too, only warms the machine, so that it counts and takes no time: see
     /// [`crate::counts`].
     #[serde(skip)]
@@ -363,7 +366,14 @@ impl Together<'_> {
             });
             match warmed {
                 Ok(true) => {
-                    let fork = |(index, _): &(usize, _)| machine.fork_for(&self.systems[*index]);
+                    let fork = |(index, stream): &(usize, Box<dyn Stream>)| {
+                        let mut fork = machine.fork_for(&self.systems[*index])?;
+                        let works = &self.options.works;
+                        if works.get(first) == works.get(*index) {
+                            return Some(fork);
+                        }
+                        fork.go_over_to(stream.fork()).unwrap_or(false).then_some(fork)
+                    };
                     forks = group.iter().map(fork).collect();
                 }
                 Ok(false) => {}

@@ -56,6 +56,7 @@ pub(crate) fn laws_of_cases(cases: u32, make: impl Fn() -> Box<dyn Stream>) {
     workload.is_well_formed();
     workload.has_the_accesses_that_it_says(make().accesses());
     workload.goes_to_its_end();
+    workload.begins_as_its_prelude_says(make().as_mut());
     let longest = workload.threads.values().map(Vec::len).max().unwrap_or(0) as u64;
     let scripts = || proptest::collection::vec(steps(longest), 1..LONGEST);
     check("operations do not depend on the size or order of the pulls", scripts(), &|script| {
@@ -126,6 +127,26 @@ struct Workload {
 }
 
 impl Workload {
+    /// As long as there is a prelude, it tells how many operations of the first thread were taken, and what those of
+    /// another that is the same are.
+    fn begins_as_its_prelude_says(&self, stream: &mut dyn Stream) {
+        let Some(prelude) = stream.prelude().cloned() else { return };
+        assert_eq!(prelude.taken(), 0, "nothing was taken");
+        let (mut own, mut ops) = (prelude.clone(), Vec::new());
+        own.go_on(u64::MAX, Some(&mut ops));
+        assert_eq!(ops, self.threads[&0][..ops.len()]);
+        let mut taken = Vec::new();
+        while taken.len() < ops.len() {
+            pull(stream, 0, 3, &mut taken);
+            let prelude = stream.prelude().expect("nothing beyond it was pulled");
+            assert_eq!(prelude.taken(), taken.len() as u64);
+            assert!(prelude.is_as(&own) && prelude.hash() == own.hash());
+        }
+        if pull(stream, 0, 3, &mut taken) == Pull::More {
+            assert!(stream.prelude().is_none(), "what follows it was pulled");
+        }
+    }
+
     /// Pulls one thread after the other, each once a call has started it.
     fn pull(stream: &mut dyn Stream) -> Self {
         let mut workload = Workload { threads: BTreeMap::new(), files: 0 };

@@ -1,5 +1,6 @@
 //! Streams: where a machine gets the operations of each thread from.
 
+pub use crate::generator::prelude::Prelude;
 use crate::op::{Op, ThreadId};
 use crate::site::SiteTable;
 use std::sync::Arc;
@@ -75,6 +76,12 @@ pub trait Stream: Send {
             skipped += forgotten.len() as u64;
         }
         Ok(skipped)
+    }
+
+    /// What its first thread does first, as far as it was pulled, as long as nothing beyond it was, of any thread.
+    /// Workloads of which this [is the same](Prelude::is_as) begin alike.
+    fn prelude(&self) -> Option<&Prelude> {
+        None
     }
 
     /// A second stream that stands where this one stands, and goes on by itself.

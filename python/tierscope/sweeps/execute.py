@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
@@ -12,8 +13,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from tierscope import _core, _counts, _system
+from tierscope._call import core_errors
 from tierscope._interrupts import received
-from tierscope._region import bound
+from tierscope._region import bound, options
 from tierscope._result import Result
 from tierscope._run import Progress, RunFailedError, compare, each_alone, warmed_alike
 from tierscope._workload import Generated, MemoryTrace, Recorded, for_devices
@@ -56,26 +58,43 @@ def task(point: Point, region: dict[str, Any]) -> dict[str, Any]:
 def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list[dict[str, Any]]:
     """What workers need to run points: those that one warm-up serves are one task.
 
-    These run the same workload in the same region, and their machines differ in nothing that
-    functional warming asks for: in what DRAM, store and link take. Each of so many workers gets
-    some of them, and warms once.
+    These run in the same region the same workload, or workloads that begin alike and have not
+    gone on where it begins; and their machines differ in nothing that functional warming asks
+    for: in what DRAM, store and link take. Where there are fewer such than workers, each of
+    these gets some of them, and warms once.
     """
     alike: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
+    begins = functools.cache(_begins)
     tasks = counted([one for one in points if one[1].get("counts_only")])
     for point, region in points:
         if region.get("counts_only"):
             continue
-        said = json.dumps([point.work.to_dict(), region], sort_keys=True)
-        own = said if _may_share(point, region) else f"{said} {point.key}"
-        alike.setdefault(own, []).append((point, region))
-    for some in alike.values():
-        machines = [point.machine for point, _ in some]
-        for group in warmed_alike(machines) if len(some) > 1 else [[0]]:
-            each = max(1, min(_MOST_TOGETHER, -(-len(group) // workers)))
-            for start in range(0, len(group), each):
-                own_tasks = [task(*some[index]) for index in group[start : start + each]]
-                tasks.append(own_tasks[0] if len(own_tasks) == 1 else {"together": own_tasks})
+        work = json.dumps(point.work.to_dict(), sort_keys=True)
+        said = json.dumps(region, sort_keys=True)
+        own = f"{work} {point.key}"
+        if _may_share(point, region):
+            own = begins(work, said) if isinstance(point.work, Generated) else work
+        alike.setdefault(f"{own} {said}", []).append((point, region))
+    groups = [
+        [some[index] for index in group]
+        for some in alike.values()
+        for group in (warmed_alike([point.machine for point, _ in some]) if some[1:] else [[0]])
+    ]
+    parts = -(-workers // max(1, len(groups)))
+    for group in groups:
+        each = max(1, min(_MOST_TOGETHER, -(-len(group) // parts)))
+        for start in range(0, len(group), each):
+            own_tasks = [task(*one) for one in group[start : start + each]]
+            tasks.append(own_tasks[0] if len(own_tasks) == 1 else {"together": own_tasks})
     return tasks
+
+
+def _begins(work: str, region: str) -> str:
+    """What workloads that begin alike share if no more comes before the region, or the workload."""
+    bounds = json.loads(region)
+    start = options(bounds.get("skip"), None, bool(bounds.get("roi")), False, None)["start"]
+    with core_errors():
+        return _core.prelude(work, json.dumps(start)) or work
 
 
 def counted(points: Sequence[tuple[Point, dict[str, Any]]]) -> list[dict[str, Any]]:
@@ -148,13 +167,14 @@ def _counted(tasks: Sequence[dict[str, Any]], stop: threading.Event | None) -> l
 
 
 def _together(tasks: Sequence[dict[str, Any]], stop: threading.Event | None) -> list[Record]:
-    """Runs points that share a warm-up: their workload and region are the same."""
+    """Runs points that share a warm-up: their region is the same, and workloads begin alike."""
     first = tasks[0]
     _check_build(first)
     try:
         machines = [_system.from_toml(one["system"], one["machine"]) for one in tasks]
+        works = [_work(one["work"]) for one in tasks]
         watch = None if stop is None else _ending(stop)
-        found = each_alone(machines, _work(first["work"]), watch=watch, **_bounds(first["region"]))
+        found = each_alone(machines, works, watch=watch, **_bounds(first["region"]))
     except TierscopeError as error:
         return [{**_head(one), **failed(error.code, str(error))} for one in tasks]
     except Exception as error:

@@ -556,6 +556,22 @@ impl Machine {
         Some(machine)
     }
 
+    /// Goes on with another workload, of which nothing was pulled, where it begins as this one's has up to here; whether
+    /// it does.
+    pub(crate) fn go_over_to(&mut self, mut stream: Box<dyn Stream>) -> Result<bool, MachineError> {
+        let ended = self.threads.iter().any(|thread| thread.exhausted);
+        let (Some(own), Some(others)) = (self.stream.prelude(), stream.prelude()) else {
+            return Ok(false);
+        };
+        if ended || !own.is_as(others) || self.stream.files() != stream.files() {
+            return Ok(false);
+        }
+        let taken = own.taken();
+        stream.skip(0, taken)?;
+        self.stream = stream;
+        Ok(true)
+    }
+
     /// Runs until every thread or the region of interest has ended (true), or until `pause` says so after some work (false).
     pub fn run(&mut self, mut pause: impl FnMut(&Machine) -> bool) -> Result<bool, MachineError> {
         let mut turns = 0u32;

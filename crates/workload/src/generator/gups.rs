@@ -5,9 +5,9 @@
 //! element is drawn uniformly from the whole table; otherwise it is the next one after the
 //! thread's own last element, `step` further. Updates are a total, divided over the threads.
 
-use super::indexed::BASE_ADDRESS;
+use super::prelude::{BASE_ADDRESS, Prelude};
 use super::{Generator, Parameter, ParameterError, flag, integer, share, size};
-use crate::op::{Call, FLAG_DEPENDENT, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
 use crate::stream::{Footprint, Pull, Stream, StreamError};
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
@@ -85,7 +85,9 @@ fn build(parameters: &[(String, Value)], seed: u64) -> Result<Box<dyn Stream>, P
         step_bytes,
         threads,
         instructions: integer(parameters, "instructions", 2..=1_000_000)? as u32,
-        touched: flag(parameters, "touched")?,
+        prelude: Prelude::table(table_bytes)
+            .touch(BASE_ADDRESS, table_bytes, flag(parameters, "touched")?)
+            .finish_unmarked(threads),
         seed,
         states: Vec::new(),
     };
@@ -103,7 +105,7 @@ struct Gups {
     step_bytes: u64,
     threads: u32,
     instructions: u32,
-    touched: bool,
+    prelude: Prelude,
     seed: u64,
     states: Vec<ThreadState>,
 }
@@ -111,11 +113,6 @@ struct Gups {
 #[derive(Clone)]
 struct ThreadState {
     draws: Counter,
-    mapped: bool,
-    started: bool,
-    walked_bytes: u64,
-    /// The next thread to start.
-    next_thread: ThreadId,
     /// Operations of updates so far: a load and a store each.
     position: u64,
     /// Element of the update under way, or of the last one.
@@ -127,10 +124,6 @@ impl Gups {
         let share_bytes = self.table_bytes / u64::from(self.threads) / PAGE_BYTES * PAGE_BYTES;
         ThreadState {
             draws: Counter::stream(self.seed, &format!("gups/{thread}")),
-            mapped: false,
-            started: false,
-            walked_bytes: 0,
-            next_thread: 1,
             position: 0,
             element_bytes: share_bytes * u64::from(thread) % self.table_bytes,
         }
@@ -142,33 +135,6 @@ impl Gups {
         let updates =
             self.updates / threads + u64::from(u64::from(thread) < self.updates % threads);
         2 * updates
-    }
-
-    /// Thread 0 maps the table, walks it where asked to, and starts the others: up to `target`
-    /// operations; whether that is all.
-    fn begin(&mut self, out: &mut Vec<Op>, target: usize) -> bool {
-        let state = &mut self.states[0];
-        if !state.mapped {
-            state.mapped = true;
-            let flags = MAP_WRITABLE;
-            let (address, length) = (BASE_ADDRESS, self.table_bytes);
-            Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(100, out);
-        }
-        while self.touched && state.walked_bytes < self.table_bytes {
-            if out.len() >= target {
-                return false;
-            }
-            out.push(Op::store(BASE_ADDRESS + state.walked_bytes, 8, 4));
-            state.walked_bytes += PAGE_BYTES;
-        }
-        while state.next_thread < self.threads {
-            if out.len() >= target {
-                return false;
-            }
-            Call::Spawn { thread: state.next_thread }.encode(1000, out);
-            state.next_thread += 1;
-        }
-        true
     }
 
     /// The element to which update `index` jumps, if it does.
@@ -228,11 +194,8 @@ impl Stream for Gups {
         }
         let before = out.len();
         let target = before + limit.max(1);
-        if thread == 0 && !self.states[0].started {
-            if !self.begin(out, target) {
-                return Ok(Pull::More);
-            }
-            self.states[0].started = true;
+        if thread == 0 && self.prelude.go_on(limit.max(1) as u64, Some(out)) > 0 {
+            return Ok(Pull::More);
         }
         let total = self.operations_of(thread);
         while out.len() < target && self.states[thread as usize].position < total {
@@ -243,31 +206,19 @@ impl Stream for Gups {
     }
 
     fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
-        let mut skipped = 0;
-        let mut forgotten = Vec::new();
-        while skipped < count && thread == 0 && !self.states[0].started {
-            let state = &mut self.states[0];
-            if self.touched && state.mapped {
-                let left = (self.table_bytes - state.walked_bytes) / PAGE_BYTES;
-                let pages = left.min(count - skipped);
-                state.walked_bytes += pages * PAGE_BYTES;
-                skipped += pages;
-                if skipped == count {
-                    return Ok(skipped);
-                }
-            }
-            forgotten.clear();
-            self.pull(thread, 1, &mut forgotten)?;
-            skipped += forgotten.len() as u64;
-        }
         if thread >= self.threads {
-            return Ok(skipped);
+            return Ok(0);
         }
+        let skipped = if thread == 0 { self.prelude.go_on(count, None) } else { 0 };
         let position = self.states[thread as usize].position;
         let left = self.operations_of(thread) - position;
         let jumped = left.min(count.saturating_sub(skipped));
         self.seek(thread, position + jumped);
         Ok(skipped + jumped)
+    }
+
+    fn prelude(&self) -> Option<&Prelude> {
+        self.states.iter().all(|state| state.position == 0).then_some(&self.prelude)
     }
 
     fn fork(&self) -> Box<dyn Stream> {
@@ -283,8 +234,7 @@ impl Stream for Gups {
     }
 
     fn accesses(&self) -> Option<u64> {
-        let walked = if self.touched { self.table_bytes / PAGE_BYTES } else { 0 };
-        Some(2 * self.updates + walked)
+        Some(2 * self.updates + self.prelude.pages())
     }
 }
 

@@ -71,14 +71,15 @@ impl<B: Body> Stream for Indexed<B> {
         if thread >= self.body.threads() {
             return Ok(Pull::End);
         }
-        let limit = limit.max(1);
-        let taken = if thread == 0 { self.prelude.go_on(limit as u64, Some(out)) } else { 0 };
+        let limit = limit.max(1) as u64;
+        if thread == 0 && self.prelude.go_on(limit, Some(out)) > 0 {
+            return Ok(Pull::More);
+        }
         let position = self.positions[thread as usize];
-        let left = self.body.operations(thread) - position;
-        let count = left.min((limit as u64).saturating_sub(taken));
+        let count = limit.min(self.body.operations(thread) - position);
         out.extend((position..position + count).map(|place| self.body.operation(thread, place)));
         self.positions[thread as usize] += count;
-        Ok(if taken + count > 0 { Pull::More } else { Pull::End })
+        Ok(if count > 0 { Pull::More } else { Pull::End })
     }
 
     fn skip(&mut self, thread: ThreadId, count: u64) -> Result<u64, StreamError> {
@@ -90,6 +91,10 @@ impl<B: Body> Stream for Indexed<B> {
         let jumped = (self.body.operations(thread) - *position).min(count.saturating_sub(begun));
         *position += jumped;
         Ok(begun + jumped)
+    }
+
+    fn prelude(&self) -> Option<&Prelude> {
+        self.positions.iter().all(|position| *position == 0).then_some(&self.prelude)
     }
 
     fn fork(&self) -> Box<dyn Stream> {

@@ -1,6 +1,7 @@
 //! What the first thread of a generated workload does before its own part.
 
 use crate::op::{Call, MAP_WRITABLE, NO_FILE, Op, OpKind, ThreadId};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 /// The mark with which the region of interest begins: `region::mark::START` of the crate
@@ -31,7 +32,7 @@ const PAGE_BYTES: u64 = super::PAGE_BYTES;
 /// interest, which a mark then begins; and starting the other threads. Its place is a number of
 /// operations.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Prelude {
+pub struct Prelude {
     head: Arc<Vec<Op>>,
     /// First addresses and pages of what is written to.
     touched: Arc<Vec<(u64, u64)>>,
@@ -41,18 +42,18 @@ pub(crate) struct Prelude {
 
 impl Prelude {
     /// Maps a table of its own, without a file, at [`BASE_ADDRESS`].
-    pub fn table(bytes: u64) -> Prelude {
+    pub(crate) fn table(bytes: u64) -> Prelude {
         Prelude::default().map(BASE_ADDRESS, bytes, MAP_WRITABLE, NO_FILE)
     }
 
     /// Opens a file of so many bytes as well.
-    pub fn open(mut self, file: u32, size: u64) -> Prelude {
+    pub(crate) fn open(mut self, file: u32, size: u64) -> Prelude {
         Call::Open { file, size }.encode(OPEN_INSTRUCTIONS, Arc::make_mut(&mut self.head));
         self
     }
 
     /// Maps as well, a file from its start on.
-    pub fn map(mut self, address: u64, length: u64, flags: u64, file: u32) -> Prelude {
+    pub(crate) fn map(mut self, address: u64, length: u64, flags: u64, file: u32) -> Prelude {
         let call = Call::Map { address, length, flags, file, offset: 0 };
         call.encode(MAP_INSTRUCTIONS, Arc::make_mut(&mut self.head));
         self
@@ -60,7 +61,7 @@ impl Prelude {
 
     /// Writes to each page of a range once as well, before the region of interest, where that is asked
     /// for.
-    pub fn touch(mut self, address: u64, bytes: u64, asked: bool) -> Prelude {
+    pub(crate) fn touch(mut self, address: u64, bytes: u64, asked: bool) -> Prelude {
         if asked {
             let pages = bytes.div_ceil(PAGE_BYTES);
             Arc::make_mut(&mut self.touched).push((address, pages));
@@ -69,11 +70,20 @@ impl Prelude {
     }
 
     /// Ends with the mark of the region, where pages were written to, and the starts of all threads.
-    pub(crate) fn finish(mut self, threads: u32) -> Prelude {
+    pub(crate) fn finish(self, threads: u32) -> Prelude {
         let mut tail = Vec::new();
         if self.marks() {
             Call::Marker { mark: REGION_BEGINS }.encode(1, &mut tail);
         }
+        self.end(tail, threads)
+    }
+
+    /// The same without the mark.
+    pub(crate) fn finish_unmarked(self, threads: u32) -> Prelude {
+        self.end(Vec::new(), threads)
+    }
+
+    fn end(mut self, mut tail: Vec<Op>, threads: u32) -> Prelude {
         for thread in 1..threads as ThreadId {
             Call::Spawn { thread }.encode(SPAWN_INSTRUCTIONS, &mut tail);
         }
@@ -82,11 +92,28 @@ impl Prelude {
     }
 
     /// Whether it marks where the region begins.
-    pub fn marks(&self) -> bool {
+    pub(crate) fn marks(&self) -> bool {
         !self.touched.is_empty()
     }
 
-    /// Pages that it writes to.
+    /// Whether another has the same operations from start to end, wherever both stand.
+    pub fn is_as(&self, other: &Prelude) -> bool {
+        (&self.head, &self.touched, &self.tail) == (&other.head, &other.touched, &other.tail)
+    }
+
+    /// A number for [`Prelude::is_as`]: the same for those that are.
+    pub fn hash(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        (&self.head, &self.touched, &self.tail).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Operations of it that were taken.
+    pub fn taken(&self) -> u64 {
+        self.at
+    }
+
+    /// Pages that it writes to, one access each.
     pub fn pages(&self) -> u64 {
         self.touched.iter().map(|(_, pages)| pages).sum()
     }

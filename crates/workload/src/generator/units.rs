@@ -137,7 +137,10 @@ impl<B: Units> InUnits<B> {
             return Pull::End;
         }
         let limit = limit.max(1) as u64;
-        let mut taken = if thread == 0 { self.prelude.go_on(limit, Some(out)) } else { 0 };
+        if thread == 0 && self.prelude.go_on(limit, Some(out)) > 0 {
+            return Pull::More;
+        }
+        let mut taken = 0;
         if !condensed {
             self.states[thread as usize].expand();
         }
@@ -205,6 +208,11 @@ impl<B: Units> Stream for InUnits<B> {
             skipped += self.states[thread as usize].take(count - skipped) as u64;
         }
         Ok(skipped)
+    }
+
+    fn prelude(&self) -> Option<&Prelude> {
+        let begun = |state: &State| state.next > 0 || !state.ops.is_empty();
+        (!self.states.iter().any(begun)).then_some(&self.prelude)
     }
 
     fn fork(&self) -> Box<dyn Stream> {
