@@ -797,6 +797,62 @@ mod tests {
         assert!(told(&roi).contains("no mark that begins"), "{}", told(&roi));
     }
 
+    /// A machine that is warm goes over to another workload that begins alike, up to where that goes on by itself; and
+    /// what it then tells is what one tells that has warmed by itself.
+    #[test]
+    fn a_warm_machine_goes_over_to_what_begins_alike_and_to_nothing_else() {
+        let spec = spec::load("storage/quick", &[]).unwrap().spec;
+        let work = |name: &str, sets: &[(&str, serde_json::Value)]| {
+            let sets: Vec<_> = sets.iter().map(|(p, v)| (p.to_string(), v.clone())).collect();
+            generator::find(name).unwrap().make(&sets, 1).unwrap().0
+        };
+        let gups = |table: &str, random: f64, threads: u32| {
+            let walked = ("touched", true.into());
+            let (table, random) = (("table", table.into()), ("random", random.into()));
+            let some = [table, random, walked, ("threads", threads.into())];
+            work("gups", &[&some[..], &[("updates", 3000.into())]].concat())
+        };
+        let zipf =
+            |steps: u64| work("zipf", &[("table", "4MiB".into()), ("accesses", steps.into())]);
+        let at = |start| RunOptions { start, shares_warming: true, ..RunOptions::default() };
+        let goes = |one: &dyn Stream, other: &dyn Stream, start| {
+            let mut warm = Machine::new(&spec, one.fork(), &at(start)).unwrap();
+            assert!(warm.warm_up(|_| false).unwrap());
+            let mut fork = warm.fork_for(&spec).unwrap();
+            fork.go_over_to(other.fork()).unwrap()
+        };
+        let pages = |count| Some(Bound::Accesses(count));
+        let one = gups("4MiB", 1.0, 3);
+        for (other, start, expected) in [
+            (gups("4MiB", 0.0, 3), pages(1), true),
+            (gups("4MiB", 0.0, 3), pages(700), true),
+            (gups("4MiB", 0.0, 3), pages(1024), true),
+            (gups("4MiB", 0.0, 3), pages(1025), false),
+            (gups("8MiB", 0.0, 3), pages(700), false),
+            (gups("4MiB", 0.0, 2), pages(700), false),
+            (zipf(100), pages(700), false),
+        ] {
+            assert_eq!(goes(&*one, &*other, start), expected, "{start:?}");
+            let run = |shares_warming, works: &[u32]| {
+                let options = RunOptions { shares_warming, works: works.to_vec(), ..at(start) };
+                let streams = vec![one.fork(), other.fork()];
+                let stop = AtomicBool::new(false);
+                let ended =
+                    run_machines(&[spec.clone(), spec.clone()], streams, &options, &(), &stop);
+                ended.into_iter().map(|it| SystemResult {
+                    wall_s: 0.0,
+                    accesses_per_wall_s: 0.0,
+                    ..it.result
+                })
+            };
+            let (shared, apart) = (run(true, &[0, 1]), run(false, &[]));
+            assert!(shared.eq(apart), "{start:?}");
+        }
+        let marked = Some(Bound::Mark(mark::START));
+        assert!(goes(&*zipf(100), &*zipf(200), marked));
+        assert!(!goes(&*zipf(100), &*one, marked));
+    }
+
     #[test]
     fn machines_that_cannot_be_warmed_functionally_are_named_with_the_reason() {
         let machine = |name: &str, sets: &[(&str, &str)]| {

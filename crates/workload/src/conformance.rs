@@ -35,9 +35,17 @@ pub fn calls_of(ops: &[Op]) -> Vec<Call> {
 /// # Panics
 /// Where the stream fails.
 pub fn calls_of_thread(stream: &mut dyn Stream, thread: ThreadId) -> Vec<Call> {
+    calls_of(&ops_of_thread(stream, thread))
+}
+
+/// Every operation of a thread, to its end.
+///
+/// # Panics
+/// Where the stream fails.
+pub fn ops_of_thread(stream: &mut dyn Stream, thread: ThreadId) -> Vec<Op> {
     let mut ops = Vec::new();
     while stream.pull(thread, 1000, &mut ops).unwrap() == Pull::More {}
-    calls_of(&ops)
+    ops
 }
 
 /// Checks every law of [`Stream`] on streams made by `make`, all of the same workload, which ends

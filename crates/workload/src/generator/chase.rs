@@ -110,7 +110,7 @@ impl Body for Chase {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{ops_of_thread, stream_laws};
     use crate::generator::find;
     use crate::goodness;
     use std::collections::BTreeSet;
@@ -128,8 +128,7 @@ mod tests {
             stream_laws(|| find("chase").unwrap().make(&sets(threads), 3).unwrap().0);
         }
         let (mut stream, _) = find("chase").unwrap().make(&sets(1), 3).unwrap();
-        let mut ops = Vec::new();
-        stream.pull(0, 10_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         let loads: Vec<_> = ops.iter().filter(|op| op.flags() == FLAG_DEPENDENT).collect();
         let nodes: BTreeSet<u64> = loads.iter().map(|op| op.word).collect();
         assert_eq!((loads.len(), nodes.len()), (1024, 1024));
@@ -144,8 +143,7 @@ mod tests {
         let sets = [("table", Value::from("1MiB")), ("steps", 16_384.into())];
         let sets = sets.map(|(name, value)| (name.to_owned(), value));
         let (mut stream, _) = find("chase").unwrap().make(&sets, 3).unwrap();
-        let (mut ops, mut found) = (Vec::new(), [0; 64]);
-        stream.pull(0, 100_000, &mut ops).unwrap();
+        let (mut ops, mut found) = (ops_of_thread(stream.as_mut(), 0), [0; 64]);
         ops.retain(|op| op.flags() == FLAG_DEPENDENT);
         for two in ops.windows(2) {
             let distance = two[1].word.wrapping_sub(two[0].word) / 64 % 16_384;

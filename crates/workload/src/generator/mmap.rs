@@ -101,7 +101,7 @@ impl Body for Mmap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{ops_of_thread, stream_laws};
     use crate::generator::find;
     use crate::goodness;
 
@@ -117,8 +117,7 @@ mod tests {
             stream_laws(make);
             let mut stream = make();
             assert_eq!((stream.accesses(), stream.files().len()), (Some(500), 1));
-            let mut ops = Vec::new();
-            stream.pull(0, 10_000, &mut ops).unwrap();
+            let ops = ops_of_thread(stream.as_mut(), 0);
             let reads: Vec<_> = ops.iter().filter(|op| op.instructions() == 8).collect();
             assert_eq!(reads.len() as u64, 500u64.div_ceil(threads.into()));
             for op in reads {
@@ -136,8 +135,8 @@ mod tests {
         let sets = sets.map(|(name, value)| (name.to_owned(), value));
         let (mut stream, _) = find("mmap").unwrap().make(&sets, 3).unwrap();
         for thread in [0, 1] {
-            let (mut ops, mut parts, mut words) = (Vec::new(), [0; 64], [0; 8]);
-            stream.pull(thread, 100_000, &mut ops).unwrap();
+            let (mut parts, mut words) = ([0; 64], [0; 8]);
+            let ops = ops_of_thread(stream.as_mut(), thread);
             for op in ops.iter().filter(|op| op.instructions() == 8) {
                 let element = (op.word - BASE_ADDRESS) / ELEMENT_BYTES;
                 parts[(element / 2048) as usize] += 1;

@@ -142,7 +142,7 @@ impl Body for Triad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{ops_of_thread, stream_laws};
     use crate::generator::find;
     use crate::stream::Pull;
 
@@ -158,8 +158,7 @@ mod tests {
         }
         let sets = [("array".to_string(), Value::from("4KiB"))];
         let (mut stream, _) = find("stream").unwrap().make(&sets, 0).unwrap();
-        let mut ops = Vec::new();
-        stream.pull(0, 100_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         let all = &ops[ops.len() - 5120..];
         let at = |array: u64, element: u64| BASE_ADDRESS + array * 4096 + element * 8;
         assert_eq!(all[2..4], [Op::load(at(A, 1), 8, 1), Op::store(at(C, 1), 8, 2)]);
@@ -169,8 +168,7 @@ mod tests {
         assert_eq!(triad, expected);
         let sets = [sets, [("non_temporal".to_string(), true.into())]].concat();
         let (mut stream, _) = find("stream").unwrap().make(&sets, 0).unwrap();
-        ops.clear();
-        stream.pull(0, 100_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         assert_eq!(ops[ops.len() - 1], Op::non_temporal_store(at(A, 511), 8, 4));
         let told = find("stream").unwrap().make(&[("array".into(), "100B".into())], 0);
         assert!(told.err().unwrap().to_string().contains("whole number of pages"));
@@ -201,8 +199,7 @@ mod tests {
                     }
                 }
             }
-            let mut ops = Vec::new();
-            stream.pull(thread as ThreadId, 1 << 20, &mut ops).unwrap();
+            let ops = ops_of_thread(stream.as_mut(), thread as ThreadId);
             let ops = &ops[ops.len() - expected.len()..];
             let found: Vec<_> = ops.iter().map(|op| (op.kind_code() == 2, op.word)).collect();
             assert!(found == expected, "thread {thread}");

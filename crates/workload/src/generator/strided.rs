@@ -112,7 +112,7 @@ impl Body for Strided {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{ops_of_thread, stream_laws};
     use crate::generator::find;
     use crate::goodness;
     use crate::op::OpKind;
@@ -132,8 +132,7 @@ mod tests {
             stream_laws(|| find("strided").unwrap().make(&sets(threads), 3).unwrap().0);
         }
         let (mut stream, _) = find("strided").unwrap().make(&sets(1), 3).unwrap();
-        let mut ops = Vec::new();
-        stream.pull(0, 10_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         let all = &ops[ops.len() - 2000..];
         for (place, op) in (0..).zip(all) {
             assert_eq!(op.word, BASE_ADDRESS + place % 16 * 4096);
@@ -150,8 +149,7 @@ mod tests {
         let sets = [("accesses", Value::from(40_000)), ("writes", 0.25.into())];
         let sets = sets.map(|(name, value)| (name.to_owned(), value));
         let (mut stream, _) = find("strided").unwrap().make(&sets, 3).unwrap();
-        let mut ops = Vec::new();
-        stream.pull(0, 100_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         let stores = ops[ops.len() - 40_000..].iter().map(|op| op.kind() == Some(OpKind::Store));
         let stores: Vec<bool> = stores.collect();
         goodness::have_share(stores.iter().filter(|store| **store).count() as u64, 40_000, 0.25);

@@ -148,7 +148,7 @@ impl Body for Zipf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conformance::stream_laws;
+    use crate::conformance::{ops_of_thread, stream_laws};
     use crate::generator::find;
     use crate::goodness;
     use crate::op::OpKind;
@@ -182,8 +182,7 @@ mod tests {
             ("touched", false.into()),
         ]);
         let (mut stream, _) = find("zipf").unwrap().make(&sets, 3).unwrap();
-        let mut ops = Vec::new();
-        stream.pull(0, 50_000, &mut ops).unwrap();
+        let ops = ops_of_thread(stream.as_mut(), 0);
         let accesses = &ops[ops.len() - 40_000..];
         let mut of: BTreeMap<u64, u64> = BTreeMap::new();
         for op in accesses {
@@ -227,8 +226,7 @@ mod tests {
         let order = Permutation::new(3, "zipf", 64);
         let (mut ranks, mut elements, mut stores, mut all) = ([0; 64], [0; 8], 0, 0);
         for thread in [0, 1] {
-            let mut ops = Vec::new();
-            stream.pull(thread, 100_000, &mut ops).unwrap();
+            let ops = ops_of_thread(stream.as_mut(), thread);
             for op in ops.iter().filter(|op| op.size() == 8 && op.instructions() == 8) {
                 let at = op.word - BASE_ADDRESS;
                 ranks[order.inverse(at / 64) as usize] += 1;
