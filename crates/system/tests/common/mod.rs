@@ -6,16 +6,6 @@ use std::sync::Arc;
 use tierscope_workload::op::Call;
 use tierscope_workload::{Op, OpKind, Pull, SiteTable, Stream, StreamError, ThreadId};
 
-/// Whether all of what takes minutes is tried, as `make thorough` has it, and not a part.
-pub fn thorough() -> bool {
-    std::env::var_os("TIERSCOPE_THOROUGH").is_some()
-}
-
-/// So many, or few unless all is tried.
-pub fn of_many<T>(few: T, many: T) -> T {
-    if thorough() { many } else { few }
-}
-
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
 /// Where the workloads here have their anonymous memory.

@@ -1,6 +1,6 @@
 //! Failures of power on whole machines: every promise holds, and the check can fail.
 
-use crate::common::of_many;
+use crate::thorough::of_many;
 use std::collections::BTreeSet;
 use tierscope_kernel::Random;
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};

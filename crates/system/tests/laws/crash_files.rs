@@ -2,7 +2,8 @@
 //! was theirs, and the check can fail.
 
 use crate::common::random::{Do, doing, script};
-use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call, of_many};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use crate::thorough::of_many;
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, Random};
 use tierscope_model::power::{Judge, Weakness, cut_and_recover, judge as full_judge};

@@ -1,7 +1,8 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
 use crate::common::random::{PRIVATE, doing, script};
-use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, of_many};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script};
+use crate::thorough::of_many;
 use proptest::prelude::*;
 use std::slice::from_ref;
 use std::sync::Mutex;

@@ -20,4 +20,5 @@ mod sampling;
 mod script;
 mod sequences;
 mod sites;
+mod thorough;
 mod warming;

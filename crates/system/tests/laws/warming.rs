@@ -1,7 +1,7 @@
 //! Functional warming, where it takes short cuts: accesses that a workload tells together leave what they leave one by
 //! one; and warming without times.
 
-use crate::common::of_many;
+use crate::thorough::of_many;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;

@@ -2,7 +2,7 @@
 
 use super::work::work;
 use super::{machines, run};
-use crate::common::of_many;
+use crate::thorough::of_many;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::{Bound, Machine};
 use tierscope_system::result::{RecordedWindows, SystemResult};
