@@ -9,7 +9,7 @@ mod work;
 
 use std::sync::atomic::AtomicBool;
 use tierscope_system::result::SystemResult;
-use tierscope_system::run::{Bound, RunOptions, Sampling, run_machines};
+use tierscope_system::run::{Bound, RunOptions, Sampling, Warming, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
@@ -90,7 +90,9 @@ fn main() {
                 let every = number("--every").or(smoke.then_some(3));
                 let sampling = Some(Sampling { unit_ps, every });
                 let stops = vec![Bound::Accesses(whole.accesses)];
-                let options = RunOptions { stops, sampling, ..RunOptions::default() };
+                // Where a DRAM cache prefetches, else as any.
+                let warming = Warming::Untimed;
+                let options = RunOptions { stops, sampling, warming, ..RunOptions::default() };
                 let sampled = run(name, work_name, seed, &options);
                 tell(name, work_name, seed, &whole, &sampled);
             }

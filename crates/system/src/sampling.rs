@@ -410,6 +410,8 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
         mean_latency: latency_half.map(|half| half * (1.0 - start / estimated)),
         miss_rate: match totals.misses {
             Some(_) => None,
+            // Units that met nothing but pages on their way tell nothing of those that are asked for.
+            None if all.fetches == 0 => None,
             None => half_width(misses, *n, all.misses as f64),
         },
         // Of the power and of the time, as if one did not depend on the other.
