@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 import tierscope as ts
 from conftest import Runner
+from tierscope.sweeps.show import closing_lines
 
 STUDY = """
 name = "two machines"
@@ -451,6 +452,32 @@ def test_a_warming_that_cannot_be_is_told_with_its_place(
     with pytest.raises(ts.SpecError, match=said) as caught:
         ts.sweep(ts.study([system], ["gups"], warming="untimed", **region), "nowhere")
     assert [problem.path for problem in caught.value.problems] == ["warming"]
+
+
+def test_points_are_passed_over_without_times_where_they_prefetch(tmp_path: Path) -> None:
+    work = ts.workload("gups", updates=20_000, table="16MiB")
+    machine = ts.system("hybrid/quick").replace(cache=ts.DramCache(capacity="4MiB"))
+    pages = {"hybrid.prefetch_pages": [0, 4]}
+    study = ts.study([machine], [work], pages, sample=True, warming="untimed")
+    kept = ts.sweep(study, tmp_path / "out")
+    table = kept.table()
+    assert table["status"].to_list() == ["sampled", "sampled"]
+    assert table["sampling_warming"].to_list() == ["functional", "untimed"]
+    assert any("were warmed without times" in line for line in closing_lines(kept))
+    ahead = machine.replace(hybrid=ts.Hybrid(prefetch_pages=4))
+    alone = ts.run(ahead, work, sample=True, warming="untimed")
+    assert table["time_s"][1] == alone[machine.name]["time_s"]
+
+
+def test_a_sample_without_times_needs_a_machine_that_prefetches() -> None:
+    study = ts.study(["storage/quick"], ["gups"], sample=True, warming="untimed")
+    with pytest.raises(ts.SpecError, match="nothing comes before the region") as caught:
+        ts.sweep(study, "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["warming"]
+    study = ts.study(["hybrid/quick"], ["gups"], sample=True)
+    with pytest.raises(ts.SpecError, match="say --warming untimed") as caught:
+        ts.sweep(study, "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["sample"]
 
 
 def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:

@@ -462,7 +462,7 @@ def _check_warming(found: Mapping[str, Any], mistakes: Mistakes) -> None:
 
 
 def warms_between_alone(region: Mapping[str, Any]) -> bool:
-    """Whether nothing comes before the region, and warming without times is of what is passed over."""
+    """Whether nothing comes before the region, and what is passed over is warmed without times."""
     before = region.get("skip") or region.get("roi")
     sampled = region.get("sample") or region.get("precision")
     return region.get("warming") == "untimed" and bool(sampled) and not before
