@@ -455,18 +455,20 @@ def test_a_warming_that_cannot_be_is_told_with_its_place(
 
 
 def test_points_are_passed_over_without_times_where_they_prefetch(tmp_path: Path) -> None:
-    work = ts.workload("gups", updates=20_000, table="16MiB")
-    machine = ts.system("hybrid/quick").replace(cache=ts.DramCache(capacity="4MiB"))
-    pages = {"hybrid.prefetch_pages": [0, 4]}
-    study = ts.study([machine], [work], pages, sample=True, warming="untimed")
-    kept = ts.sweep(study, tmp_path / "out")
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'systems = ["hybrid/quick"]\nsample = true\nwarming = "untimed"\n'
+        'workloads = [{name = "gups", parameters = {updates = 30000, table = "16MiB"}}]\n'
+        '[set]\n"hybrid.cache.capacity" = "4MiB"\n"store.read_latency" = "10us"\n'
+        '"processor.caches.L3.capacity" = "320KiB"\n'
+        '[parameters]\n"hybrid.prefetch_pages" = [0, 4]\n'
+    )
+    kept = ts.sweep(path, tmp_path / "out")
     table = kept.table()
     assert table["status"].to_list() == ["sampled", "sampled"]
     assert table["sampling_warming"].to_list() == ["functional", "untimed"]
     assert any("were warmed without times" in line for line in closing_lines(kept))
-    ahead = machine.replace(hybrid=ts.Hybrid(prefetch_pages=4))
-    alone = ts.run(ahead, work, sample=True, warming="untimed")
-    assert table["time_s"][1] == alone[machine.name]["time_s"]
+    assert table["time_half_width"].is_not_null().all()
 
 
 def test_a_sample_without_times_needs_a_machine_that_prefetches() -> None:
