@@ -14,8 +14,9 @@ use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
-const MACHINES: [&str; 7] =
-    ["oracle", "hybrid", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
+/// `plain` is `hybrid` without prefetches.
+const MACHINES: [&str; 8] =
+    ["oracle", "hybrid", "plain", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
 /// Accesses after which a complete run ends, if it has not come to its simulated time.
 const MOST_ACCESSES: u64 = 20_000_000;
 
@@ -26,6 +27,7 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     let l3 = ("processor.caches.2.capacity", "512KiB");
     let sets: &[(&str, &str)] = match name {
         "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
+        "plain" => &[l3, ("hybrid.cache.capacity", "4MiB"), ("hybrid.prefetch_pages", "0")],
         "storage" => &[l3, ("storage.dram_capacity", "6MiB")],
         "hams-le" => &[
             l2,
@@ -51,7 +53,8 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     };
     let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let sets: Vec<_> = sets.chain([("seed".to_owned(), seed.to_string())]).collect();
-    load(&format!("{name}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+    let preset = if name == "plain" { "hybrid" } else { name };
+    load(&format!("{preset}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
 fn run(name: &str, work_name: &str, seed: u64, options: &RunOptions) -> SystemResult {
