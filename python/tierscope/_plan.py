@@ -134,14 +134,15 @@ def plan(
         RunError: as a run would.
     """
     _check.time_limit(time_limit_s)
-    options = region_of(work, skip, limit, roi, warming)
     machines = with_names_told_apart(systems)
     work = on(work, machines)
+    sampled, wanted = _sampling.asked(sample, precision, work)
+    passes_untimed = _sampling.passes_untimed(machines, sampled)
+    options = region_of(work, skip, limit, roi, warming, passes_untimed)
     if warming in ("functional", "untimed"):
         check_functional(machines, options)
-    sampled, wanted = _sampling.asked(sample, precision, work)
     if sampled:
-        _sampling.check_machines(machines)
+        _sampling.check_machines(machines, warming)
     notes: list[str | None] = [None] * len(machines)
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
@@ -152,7 +153,9 @@ def plan(
     else:
         foreseen = _foreseen(work)
     accesses = _accesses(foreseen["accesses"], skip, limit)
-    region = {"skip": skip, "limit": limit, "roi": roi, "warming": warming}
+    # A trial is not sampled: it has nothing to warm but what comes before the region.
+    before = None if options["start"] is None else warming
+    region = {"skip": skip, "limit": limit, "roi": roi, "warming": before}
     extent = (accesses, foreseen["accesses"])
     wall, unknown, speed = _wall(machines, work, extent, time_limit_s, runs, region)
     if sampled and wall is not None and not wall["measured"]:

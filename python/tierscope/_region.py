@@ -20,8 +20,9 @@ START, STOP = 1, 2
 """The marks of a program that bound its region: ``mark`` of the crate ``tierscope-system``."""
 
 Warming = Literal["functional", "detailed", "untimed"]
-"""How what comes before the region warms the systems: caches, tables and DRAM become as they would,
-at once and at several times the speed; or all is simulated as in the region."""
+"""How what comes before the region, and what a sampled run passes over, warms the systems: caches,
+tables and DRAM become as they would, at once and at several times the speed; or all is simulated as
+in the region."""
 
 Extent = int | str
 """So much of a run: accesses, as a number or a text such as "100M"; "2G instructions"; or a
@@ -117,8 +118,17 @@ def options(
     starts: bool,
     stops_at_mark: bool,
     warming: object | None,
+    passes_untimed: bool = False,
 ) -> dict[str, object]:
     """The simulator's options for a region, which marks of the program may begin and end.
+
+    Args:
+        skip: what comes before it.
+        limit: its length.
+        starts: whether a mark begins it.
+        stops_at_mark: whether one ends it.
+        warming: of what comes before it, and of what a sampled run passes over.
+        passes_untimed: whether a sampled run passes over what can only be warmed without times.
 
     Raises:
         ArgumentError: where an extent is of the wrong type, or the warming is none.
@@ -127,7 +137,8 @@ def options(
     if warming is not None and (not isinstance(warming, str) or warming not in get_args(Warming)):
         mend = 'write "functional", "detailed" or "untimed"'
         raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
-    if warming is not None and not starts and skip is None:
+    of_nothing = not starts and skip is None and not (passes_untimed and warming == "untimed")
+    if warming is not None and of_nothing:
         raise RunError(
             "usage",
             f"nothing comes before the region whose warming could be {warming}",

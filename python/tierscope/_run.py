@@ -172,7 +172,9 @@ def compare(
         warming: of what comes before the region: ``functional``, at several times the speed, or,
             where a DRAM cache prefetches, too, ``untimed``, all of whose prefetches find room, or
             ``detailed``, as the region itself. Unless it is said it is functional, but where that
-            cannot be: where a time is skipped, data are checked, or a DRAM cache prefetches.
+            cannot be: where a time is skipped, data are checked, or a DRAM cache prefetches. Of
+            what is passed over with ``sample`` or ``precision``, too: a DRAM cache that prefetches
+            asks for ``untimed`` there.
         time_limit_s: ends the run, marked partial, after so many seconds of wall-clock time.
         scale_to_footprint: sizes DRAM before a store to one part in so many of what the workload
             touches: of 2, half of it is in the store. Where DRAM shrinks, on-chip caches and the
@@ -206,7 +208,9 @@ def compare(
     _check.watcher(watch, "a list of Progress")
     loaded = with_names_told_apart(_system.machines(machines))
     what = _workload.on(_workload.of(work), loaded)
-    region = region_of(what, skip, limit, roi, warming)
+    sampled, wanted = _sampling.asked(sample, precision, what)
+    passes_untimed = _sampling.passes_untimed(loaded, sampled)
+    region = region_of(what, skip, limit, roi, warming, passes_untimed)
     sites = sites_of(what, by)
     notes = [[*changed_notes(one), *flash_notes(one)] for one in loaded]
     if scale_to_footprint is not None:
@@ -216,7 +220,6 @@ def compare(
             own += [] if note is None else [note]
     if warming in ("functional", "untimed"):
         check_functional(loaded, region)
-    sampled, wanted = _sampling.asked(sample, precision, what)
     if latencies is not None and timeline is not None and Path(latencies) == Path(timeline):
         raise RunError(
             "not-written", f"latencies and timeline would both go to {latencies}", "name two files"
@@ -227,7 +230,7 @@ def compare(
                 raise _workload.without_effect(
                     f"a file of the {name}", "a sampled run, which passes most requests over"
                 )
-        _sampling.check_machines(loaded)
+        _sampling.check_machines(loaded, warming)
     target: dict[str, Any] = {
         "systems": [one.to_dict() for one in loaded],
         "options": {
@@ -427,6 +430,7 @@ def region_of(
     limit: Extent | None,
     roi: bool,
     warming: Warming | None,
+    passes_untimed: bool = False,
 ) -> dict[str, object]:
     """The simulator's options for the region of interest of a run.
 
@@ -437,7 +441,7 @@ def region_of(
     _check.flag(roi, "the region of interest by marks")
     named = (work.roi_start, work.roi_stop) if isinstance(work, Program) else (None, None)
     starts, stops = (roi or function is not None for function in named)
-    return _region.options(skip, limit, starts, stops, warming)
+    return _region.options(skip, limit, starts, stops, warming, passes_untimed)
 
 
 def check_program(program: Program) -> None:

@@ -95,14 +95,25 @@ def check_work(work: Workload) -> None:
         )
 
 
-def check_machines(machines: Sequence[System]) -> None:
-    """Refuses machines that cannot be sampled.
+def check_machines(machines: Sequence[System], warming: object = "functional") -> None:
+    """Refuses machines that cannot be sampled where they are warmed so.
 
     Raises:
         RunError: with the first of them, and why.
     """
     with core_errors():
-        _core.check_sampling(json.dumps([one.to_dict() for one in machines]))
+        systems = json.dumps([one.to_dict() for one in machines])
+        _core.check_sampling(systems, json.dumps(warming or "functional"))
+
+
+def passes_untimed(machines: Sequence[System], sampled: object) -> bool:
+    """Whether a run passes over what only warming without times can pass over.
+
+    So it is where it is sampled and the DRAM cache of a machine prefetches: such a warming is of
+    something, then, wherever the region begins.
+    """
+    hybrids = [one.to_dict().get("hybrid") or {} for one in machines]
+    return bool(sampled) and any(one.get("prefetch_pages", 0) > 0 for one in hybrids)
 
 
 def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:

@@ -308,6 +308,7 @@ class SamplingResult(TypedDict):
     measured_instructions: int
     measured_accesses: int
     detailed_share: float
+    warming: Literal["functional", "detailed", "untimed"]
     confidence: float
     half_widths: HalfWidths
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import tierscope as ts
+from conftest import Runner
 from tierscope import _sampling, table
 from tierscope._system import systems
 from tierscope.errors import ArgumentError, RunError
+from tierscope.pages.report import of_result
 
 SMALL = {
     "hybrid.cache.capacity": "4MiB",
@@ -171,6 +175,71 @@ def test_a_precision_is_a_share() -> None:
 def test_machines_that_cannot_be_sampled_are_named(name: str, why: str) -> None:
     with pytest.raises(RunError, match=f"{name} cannot be sampled: it {why}"):
         _sampling.check_machines([ts.system(name)])
+
+
+@pytest.fixture(scope="module")
+def untimed() -> ts.Result:
+    sets = {**SMALL, "hybrid.prefetch_pages": "4"}
+    machines = [*systems(["hybrid/quick"], list(sets.items())), *systems(["oracle/quick"], [])]
+    return ts.compare(machines, gups(40_000), sample=True, warming="untimed")
+
+
+def test_a_cache_that_prefetches_is_sampled_where_it_is_passed_over_without_times(
+    untimed: ts.Result,
+) -> None:
+    told = untimed["hybrid/quick"]["sampling"]
+    assert told is not None
+    assert told["warming"] == "untimed"
+    assert told["units"] >= 8
+    assert told["half_widths"]["time"] is not None
+    said = "without times, and no interval holds what that is off by"
+    assert any(said in note for note in untimed["hybrid/quick"]["notes"])
+    assert said in untimed.report(width=300)
+    assert said in of_result(untimed).html()
+    assert untimed.to_polars()["sampling_warming"].to_list()[0] == "untimed"
+    # The oracle has no cache, and is passed over as ever.
+    assert not any("without times" in note for note in untimed["oracle/quick"]["notes"])
+
+
+def test_a_precision_may_be_asked_for_without_times() -> None:
+    machine = hybrid().replace(hybrid=ts.Hybrid(prefetch_pages=2))
+    result = ts.run(machine, gups(20_000), precision="60%", warming="untimed")
+    told = result["hybrid/quick"]["sampling"]
+    assert told is not None
+    assert told["warming"] == "untimed"
+
+
+def test_what_is_skipped_and_what_is_passed_over_are_warmed_without_times(
+    tierscope: Runner,
+) -> None:
+    sets = {**SMALL, "hybrid.prefetch_pages": "4", "workload.updates": "20000"}
+    sampled = ["run", "-s", "hybrid/quick", "-w", "gups", "--sample", "--set=workload.table=16MiB"]
+    sampled += [f"--set={path}={value}" for path, value in sets.items()]
+    asked = [*sampled, "--warming", "untimed"]
+    for skip in ([], ["--skip", "5k"]):
+        done = tierscope(*asked, *skip, "--json")
+        assert done.returncode == 0, done.stderr
+        system = json.loads(done.stdout)["systems"]["hybrid/quick"]
+        assert system["sampling"]["warming"] == "untimed"
+        assert (system["skipped"] or {}).get("warming", "untimed") == "untimed"
+    planned = tierscope(*asked, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert "sampled, one unit in 20" in planned.stdout
+    for more in ([], ["--warming", "detailed", "--skip", "5k"]):
+        refused = tierscope(*sampled, *more)
+        assert refused.returncode == 125
+        assert "cannot be sampled: it has a DRAM cache that prefetches" in refused.stderr
+        assert "say --warming untimed" in refused.stderr
+
+
+def test_a_warming_without_times_of_nothing_is_refused_as_ever() -> None:
+    for machine in ("storage/quick", "oracle/quick"):
+        with pytest.raises(RunError, match="nothing comes before the region whose warming"):
+            ts.run(machine, gups(100), sample=True, warming="untimed")
+    with pytest.raises(RunError, match="nothing comes before the region whose warming"):
+        ts.run("hybrid/quick", gups(100), warming="untimed")
+    with pytest.raises(RunError, match="nothing comes before the region whose warming"):
+        ts.run("hybrid/quick", gups(100), sample=True, warming="functional")
 
 
 def test_a_program_is_not_run_twice() -> None:

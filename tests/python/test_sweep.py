@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 import tierscope as ts
 from conftest import Runner
+from tierscope.sweeps.show import closing_lines
 
 STUDY = """
 name = "two machines"
@@ -451,6 +452,34 @@ def test_a_warming_that_cannot_be_is_told_with_its_place(
     with pytest.raises(ts.SpecError, match=said) as caught:
         ts.sweep(ts.study([system], ["gups"], warming="untimed", **region), "nowhere")
     assert [problem.path for problem in caught.value.problems] == ["warming"]
+
+
+def test_points_are_passed_over_without_times_where_they_prefetch(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'systems = ["hybrid/quick"]\nsample = true\nwarming = "untimed"\n'
+        'workloads = [{name = "gups", parameters = {updates = 30000, table = "16MiB"}}]\n'
+        '[set]\n"hybrid.cache.capacity" = "4MiB"\n"store.read_latency" = "10us"\n'
+        '"processor.caches.L3.capacity" = "320KiB"\n'
+        '[parameters]\n"hybrid.prefetch_pages" = [0, 4]\n'
+    )
+    kept = ts.sweep(path, tmp_path / "out")
+    table = kept.table()
+    assert table["status"].to_list() == ["sampled", "sampled"]
+    assert table["sampling_warming"].to_list() == ["functional", "untimed"]
+    assert any("were warmed without times" in line for line in closing_lines(kept))
+    assert table["time_half_width"].is_not_null().all()
+
+
+def test_a_sample_without_times_needs_a_machine_that_prefetches() -> None:
+    study = ts.study(["storage/quick"], ["gups"], sample=True, warming="untimed")
+    with pytest.raises(ts.SpecError, match="nothing comes before the region") as caught:
+        ts.sweep(study, "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["warming"]
+    study = ts.study(["hybrid/quick"], ["gups"], sample=True)
+    with pytest.raises(ts.SpecError, match="say --warming untimed") as caught:
+        ts.sweep(study, "nowhere")
+    assert [problem.path for problem in caught.value.problems] == ["sample"]
 
 
 def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:

@@ -188,11 +188,12 @@ pub fn check_counts(systems: &str) -> PyResult<()> {
     counts::check(&systems, &RunOptions::default()).map_err(|why| run_error("usage", why))
 }
 
-/// Refuses machines (resolved, as JSON) that cannot be sampled.
+/// Refuses machines (resolved, as JSON) that cannot be sampled where they are warmed so (as JSON).
 #[pyfunction]
-pub fn check_sampling(systems: &str) -> PyResult<()> {
+pub fn check_sampling(systems: &str, warming: &str) -> PyResult<()> {
     let systems = machines(systems)?;
-    run::check_sampling(&systems).map_err(|why| run_error("usage", why))
+    let warming = serde_json::from_str(warming).map_err(|error| run_error("bad-region", error))?;
+    run::check_sampling(&systems, warming).map_err(|why| run_error("usage", why))
 }
 
 /// Whether a workload, given as in a job, is itself a sample: of windows of its program.

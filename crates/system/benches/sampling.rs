@@ -9,13 +9,14 @@ mod work;
 
 use std::sync::atomic::AtomicBool;
 use tierscope_system::result::SystemResult;
-use tierscope_system::run::{Bound, RunOptions, Sampling, run_machines};
+use tierscope_system::run::{Bound, RunOptions, Sampling, Warming, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
-const MACHINES: [&str; 7] =
-    ["oracle", "hybrid", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
+/// `plain` is `hybrid` without prefetches.
+const MACHINES: [&str; 8] =
+    ["oracle", "hybrid", "plain", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
 /// Accesses after which a complete run ends, if it has not come to its simulated time.
 const MOST_ACCESSES: u64 = 20_000_000;
 
@@ -26,6 +27,7 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     let l3 = ("processor.caches.2.capacity", "512KiB");
     let sets: &[(&str, &str)] = match name {
         "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
+        "plain" => &[l3, ("hybrid.cache.capacity", "4MiB"), ("hybrid.prefetch_pages", "0")],
         "storage" => &[l3, ("storage.dram_capacity", "6MiB")],
         "hams-le" => &[
             l2,
@@ -51,7 +53,8 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     };
     let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
     let sets: Vec<_> = sets.chain([("seed".to_owned(), seed.to_string())]).collect();
-    load(&format!("{name}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+    let preset = if name == "plain" { "hybrid" } else { name };
+    load(&format!("{preset}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
 fn run(name: &str, work_name: &str, seed: u64, options: &RunOptions) -> SystemResult {
@@ -90,7 +93,9 @@ fn main() {
                 let every = number("--every").or(smoke.then_some(3));
                 let sampling = Some(Sampling { unit_ps, every });
                 let stops = vec![Bound::Accesses(whole.accesses)];
-                let options = RunOptions { stops, sampling, ..RunOptions::default() };
+                // Where a DRAM cache prefetches, else as any.
+                let warming = Warming::Untimed;
+                let options = RunOptions { stops, sampling, warming, ..RunOptions::default() };
                 let sampled = run(name, work_name, seed, &options);
                 tell(name, work_name, seed, &whole, &sampled);
             }

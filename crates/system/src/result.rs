@@ -539,6 +539,9 @@ pub struct SamplingResult {
     pub measured_accesses: u64,
     /// Share of the simulated time that was in detail, measured or not.
     pub detailed_share: f64,
+    /// How what is passed over warms the machine; intervals leave out what that is off by.
+    #[serde(default)]
+    pub warming: Warming,
     /// Share of runs whose intervals hold what the whole run gives, sampling's error alone counted.
     pub confidence: f64,
     /// Half widths of the confidence intervals, as shares of the figures.

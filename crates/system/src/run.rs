@@ -170,13 +170,15 @@ pub fn check_functional(
     Ok(())
 }
 
-/// Checks that each machine can be sampled. An error says which cannot, and why, for people.
-pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
+/// Checks that each machine can be sampled, where what comes before the region, and what is passed over, is to warm it
+/// so. An error says which cannot, and why, for people.
+pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), String> {
     for system in systems {
         let no_times = !system.stores().is_empty() && system.store_times_ps().is_none();
         let in_time =
             system.build_organization().is_none_or(|organization| !organization.can_warm());
         let ahead = system.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
+        let untimed = warming == Warming::Untimed && system.prefetches();
         let (why, without) = match (system.stands_alone(), system.check_data, no_times) {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
             (_, true, _) => ("checks data, which needs every request", ""),
@@ -210,15 +212,16 @@ pub fn check_sampling(systems: &[SystemSpec]) -> Result<(), String> {
             ),
             _ if ahead => (
                 "has a prefetcher, whose lines come in no time in what is passed over",
-                match in_time {
+                match in_time && !untimed {
                     true => "leave processor.prefetch out and set hybrid.prefetch_pages=0, or ",
                     false => "leave processor.prefetch out, or ",
                 },
             ),
-            _ if in_time => (
+            _ if in_time && !untimed => (
                 "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
                  over keeps it",
-                "set hybrid.prefetch_pages=0 to have none, or ",
+                "set hybrid.prefetch_pages=0 to have none, say --warming untimed (or warming = \"untimed\") to pass \
+                 over without times what it prefetches, or ",
             ),
             _ => continue,
         };

@@ -8,6 +8,7 @@
 //! whose error is what the causes leave unexplained.
 
 use crate::result::{HalfWidths, SamplingResult, SystemResult};
+use crate::run::Warming;
 use std::f64::consts::{FRAC_PI_2, PI};
 use tierscope_kernel::Stage;
 
@@ -410,6 +411,8 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
         mean_latency: latency_half.map(|half| half * (1.0 - start / estimated)),
         miss_rate: match totals.misses {
             Some(_) => None,
+            // Units that met nothing but pages on their way tell nothing of those that are asked for.
+            None if all.fetches == 0 => None,
             None => half_width(misses, *n, all.misses as f64),
         },
         // Of the power and of the time, as if one did not depend on the other.
@@ -451,6 +454,9 @@ pub(crate) fn estimate(
     if measured < LEAST_UNITS {
         result.notes.push(few_units(measured, lengths.period_ps));
     }
+    if sampling.warming == Warming::Untimed {
+        result.notes.push(UNTIMED.to_owned());
+    }
     result.sampling = Some(sampling);
     set_time(&mut result, &sums);
     set_misses(&mut result, &sums, totals);
@@ -462,6 +468,10 @@ pub(crate) fn estimate(
     joules.for_each(|energy_j| *energy_j *= sums.time);
     result
 }
+
+/// What is said of a machine that is warmed without times between units.
+const UNTIMED: &str = "what was passed over warmed the DRAM cache without times, and no interval holds what that is off \
+     by: up to 17 % of the time where it was measured";
 
 /// What is said where no interval can be told.
 fn few_units(units: usize, period_ps: u64) -> String {

@@ -156,7 +156,8 @@ def run(
         warming: What comes before the region changes what caches, tables and DRAM hold, at
             several times the speed (functional, the default where a system allows it); is
             simulated as the region is (detailed); or is functional where a DRAM cache
-            prefetches, too, all of whose prefetches find room (untimed).
+            prefetches, too, all of whose prefetches find room (untimed). Untimed is also how
+            --sample passes over what such a cache does.
         time_limit: Ends the run, marked partial, after so many seconds.
         repeat: Runs so many times, a built-in workload with the seeds from --seed on, and prints
             means with their 95 % confidence intervals; -o keeps each result.

@@ -17,7 +17,7 @@ from tierscope.sweeps.execute import THREADS, processors
 from tierscope.sweeps.points import Point, points
 from tierscope.sweeps.recordings import kept, label, programs
 from tierscope.sweeps.store import Store
-from tierscope.sweeps.study import Study
+from tierscope.sweeps.study import Study, region_on
 from tierscope.sweeps.sweep import SweepProgress, SweepWatcher, to_run
 
 _MOST_SHOWN = 24
@@ -186,7 +186,7 @@ def wall(
     for members, tried in to_try(rest):
         walls = []
         for one in tried:
-            found = plan([one.machine], one.work, **study.region).data
+            found = plan([one.machine], one.work, **region_on(one.machine, study.region)).data
             if found["wall_s"] is None:
                 return None, found["wall_unknown"]
             walls.append(found["wall_s"]["likely"])

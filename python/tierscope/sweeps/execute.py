@@ -21,6 +21,7 @@ from tierscope._run import Progress, RunFailedError, compare, each_alone, warmed
 from tierscope._workload import Generated, MemoryTrace, Recorded, for_devices
 from tierscope.errors import RunError, TierscopeError
 from tierscope.sweeps.points import Point, build, passes
+from tierscope.sweeps.study import region_on
 
 THREADS = "threads"
 """Where points run unless it is said: in threads of this computer."""
@@ -226,7 +227,8 @@ def _simulate(task: dict[str, Any], stop: threading.Event | None) -> Record:
     try:
         machine = _system.from_toml(task["system"], task["machine"])
         watch = None if stop is None else _ending(stop)
-        result = compare([machine], _work(task["work"]), watch=watch, **task["region"])
+        region = region_on(machine, task["region"])
+        result = compare([machine], _work(task["work"]), watch=watch, **region)
     except RunError as error:
         return {**head, **_told(error)}
     except TierscopeError as error:

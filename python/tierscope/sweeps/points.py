@@ -19,7 +19,7 @@ from tierscope.errors import Problem, RunError, SpecError, TierscopeError
 from tierscope.sweeps import design
 from tierscope.sweeps.design import Choice, Value
 from tierscope.sweeps.mistakes import Mistakes
-from tierscope.sweeps.study import Study, Work
+from tierscope.sweeps.study import Study, Work, tell_of_nothing, warms_between_alone
 
 _STAND_IN = Generated("gups", {}, 0)
 """What stands for a program that is not recorded yet."""
@@ -100,6 +100,10 @@ def points(
         mistakes.check()
     expansion = _Expansion(study, mistakes, recordings or {}, at_hand)
     found = list(expansion.points())
+    if found and warms_between_alone(study.region):
+        machines = [point.machine for point in found]
+        if not _sampling.passes_untimed(machines, sampled=True):
+            tell_of_nothing(study.region, mistakes)
     mistakes.check()
     return in_passes(found) if study.region.get("counts_only") else found
 
@@ -263,7 +267,7 @@ class _Expansion:
             if counts:
                 _counts.check_machines([machine])
             else:
-                _sampling.check_machines([machine])
+                _sampling.check_machines([machine], warming)
         except RunError as error:
             plain = "for a run with times, leave it out" if counts else "leave it out"
             mend = error.hint or plain

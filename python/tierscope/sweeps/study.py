@@ -446,9 +446,9 @@ def _check_warming(found: Mapping[str, Any], mistakes: Mistakes) -> None:
     from tierscope import _region as region
 
     if not found.get("skip") and not found.get("roi"):
-        reason = "nothing comes before the region whose warming that could be"
-        mend = "say what is skipped (skip), or where the program begins the region (roi)"
-        mistakes.problem("contradiction", ["warming"], reason, mend, found["warming"])
+        # Whether what is passed over needs it is known of the machines.
+        if not warms_between_alone(found):
+            tell_of_nothing(found, mistakes)
         return
     with contextlib.suppress(TierscopeError):
         if (
@@ -459,6 +459,26 @@ def _check_warming(found: Mapping[str, Any], mistakes: Mistakes) -> None:
             reason = "a time is skipped, and only warming in detail takes any"
             mend = 'skip accesses, such as "1M", or "2G instructions"; or write "detailed"'
             mistakes.problem("contradiction", ["warming"], reason, mend, found["warming"])
+
+
+def warms_between_alone(region: Mapping[str, Any]) -> bool:
+    """Whether nothing comes before the region, and what is passed over is warmed without times."""
+    before = region.get("skip") or region.get("roi")
+    sampled = region.get("sample") or region.get("precision")
+    return region.get("warming") == "untimed" and bool(sampled) and not before
+
+
+def region_on(machine: System, region: Mapping[str, Any]) -> dict[str, Any]:
+    """What a machine's run is told of the region: no warming that is of other machines alone."""
+    others = warms_between_alone(region) and not _sampling.passes_untimed([machine], sampled=True)
+    return {key: value for key, value in region.items() if not (others and key == "warming")}
+
+
+def tell_of_nothing(region: Mapping[str, Any], mistakes: Mistakes) -> None:
+    """Adds that a warming is of nothing."""
+    reason = "nothing comes before the region whose warming that could be"
+    mend = "say what is skipped (skip), or where the program begins the region (roi)"
+    mistakes.problem("contradiction", ["warming"], reason, mend, region["warming"])
 
 
 def _check_counts(found: dict[str, Any], mistakes: Mistakes) -> None:

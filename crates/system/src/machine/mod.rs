@@ -455,7 +455,7 @@ impl Machine {
             warm_moved: PagesMoved::default(),
             store_debt_ps: 0,
             region,
-            sampler: sampler(spec, options, private_depth, &fixed)?,
+            sampler: sampler(spec, options, (private_depth, quickest), &fixed)?,
             windows: windows(spec, options, &fixed),
             between: Between::new(can_warm && options.sampling.is_none()),
             spec: spec.clone(),
@@ -869,18 +869,19 @@ fn windows(spec: &SystemSpec, options: &RunOptions, fixed: &Fixed) -> Option<Win
 fn sampler(
     spec: &SystemSpec,
     options: &RunOptions,
-    private_levels: usize,
+    (private_levels, warming): (usize, Warming),
     fixed: &Fixed,
 ) -> Result<Option<Box<Sampler>>, MachineError> {
     let Some(asked) = options.sampling else { return Ok(None) };
-    check_sampling(std::slice::from_ref(spec)).map_err(MachineError::CannotSample)?;
+    check_sampling(std::slice::from_ref(spec), options.warming)
+        .map_err(MachineError::CannotSample)?;
     let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
     let driver = fixed.driver.as_ref();
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
     let fault_ps = fixed.kernel_pace.clone().advance(instructions);
     let times_ps = (spec.store_times_ps(), fault_ps, spec.store_settling_ps());
     let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
-    let sampler = Sampler::new(asked, times_ps, spec.seed, apart);
+    let sampler = Sampler::new((asked, warming), times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
 }
 

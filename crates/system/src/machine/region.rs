@@ -34,7 +34,7 @@ pub enum Bound {
     Mark(u64),
 }
 
-/// How what precedes the region of interest warms the machine.
+/// How what precedes the region of interest, and what a sampled run passes over, warms the machine.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]
@@ -48,7 +48,8 @@ pub enum Warming {
     /// As in the region itself.
     Detailed,
     /// The first, whether or not a DRAM cache prefetches: all that it would prefetch finds room. So nearly all does
-    /// where what is skipped goes through memory in order; elsewhere some would have been dropped.
+    /// where what is skipped goes through memory in order; elsewhere some would have been dropped. In what a sampled
+    /// run passes over, each takes a place for as long as they did in detail, in the mean.
     Untimed,
 }
 

@@ -9,7 +9,7 @@ use super::account::Account;
 use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, Thread};
 use super::{Doing, Event, Machine, MachineError};
 use crate::result::SamplingResult;
-use crate::run::Sampling;
+use crate::run::{Sampling, Warming};
 use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
 use tierscope_kernel::{Random, Stage};
 use tierscope_model::activity::Activity;
@@ -32,6 +32,8 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Sampler {
     plan: Plan,
+    /// How what is passed over warms the machine.
+    warming: Warming,
     phase: Phase,
     random: Random,
     /// When the first period began, and how many have been begun.
@@ -235,7 +237,7 @@ impl Sampler {
     /// kernel so long besides for one that is read, and what the store begins by itself so long; what is not of the
     /// start is counted by the accounts `apart`.
     pub fn new(
-        asked: Sampling,
+        (asked, warming): (Sampling, Warming),
         (store_ps, fault_ps, settling_ps): (Option<(u64, u64)>, u64, u64),
         seed: u64,
         [apart, start_account]: [Account; 2],
@@ -243,6 +245,7 @@ impl Sampler {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
             plan: Plan::new(asked, read_ps.saturating_add(fault_ps), settling_ps)?,
+            warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             in_bursts: settling_ps > 0,
             phase: Phase::Refilling,
@@ -642,7 +645,9 @@ impl Machine {
             units.push(sampler.began.measure(now_ps, &sums, contexts));
         }
         let Plan { unit_ps, refill_ps, period_ps } = sampler.plan;
-        let lengths = SamplingResult { unit_ps, refill_ps, period_ps, ..SamplingResult::default() };
+        let warming = sampler.warming;
+        let lengths =
+            SamplingResult { unit_ps, refill_ps, period_ps, warming, ..SamplingResult::default() };
         let mut counts = self.counts_of(&self.account);
         for account in self.others() {
             let others = self.counts_of(account);

@@ -7,7 +7,9 @@ mod work;
 use std::sync::atomic::AtomicBool;
 use tierscope_system::machine::{Machine, MachineError};
 use tierscope_system::result::SystemResult;
-use tierscope_system::run::{Bound, Outcome, RunOptions, Sampling, check_sampling, run_machines};
+use tierscope_system::run::{
+    Bound, Outcome, RunOptions, Sampling, Warming, check_sampling, run_machines,
+};
 use tierscope_system::spec::{self, SystemSpec};
 use tierscope_workload::{Stream, generator};
 
@@ -161,24 +163,78 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
 fn every_sum_of_a_sampled_result_is_complete() {
     for (name, system) in machines() {
         for threads in [1, 3] {
-            let options = sampling(20 * US, 10);
-            let result = run(&system, gups(30_000, threads), &options).result;
-            let stages: f64 = result.stages_ns.values().sum();
-            assert!(
-                (stages - result.latency_ns.as_ref().unwrap().mean).abs() < 1e-6 * stages,
-                "{name}"
-            );
-            let owners: f64 = result.time_breakdown_ns.values().sum();
-            let spans = owners / (result.time_s * 1e9);
-            // Each thread has its time, but for what instructions under way at a unit's ends took.
-            let all = threads as f64;
-            assert!((spans / all - 1.0).abs() < 0.02, "{name}: {spans} of {all} threads");
-            let parts: f64 = result.energy.parts_j.values().sum();
-            let total = result.energy.total_j.unwrap_or(0.0);
-            assert!((parts - total).abs() <= 1e-9 * total, "{name}");
-            let told = result.sampling.unwrap();
-            assert!(told.measured_time_ps >= (told.units - 1) * told.unit_ps, "{name}");
+            let result = run(&system, gups(30_000, threads), &sampling(20 * US, 10)).result;
+            assert_sums(name, &result, threads as f64);
         }
+    }
+}
+
+fn assert_sums(name: &str, result: &SystemResult, threads: f64) {
+    let stages: f64 = result.stages_ns.values().sum();
+    let mean = result.latency_ns.as_ref().unwrap().mean;
+    assert!((stages - mean).abs() < 1e-6 * stages, "{name}: {stages} of {mean}");
+    let owners: f64 = result.time_breakdown_ns.values().sum();
+    let spans = owners / (result.time_s * 1e9);
+    // Each thread has its time, but for what instructions under way at a unit's ends took.
+    assert!((spans / threads - 1.0).abs() < 0.02, "{name}: {spans} of {threads} threads");
+    let parts: f64 = result.energy.parts_j.values().sum();
+    let total = result.energy.total_j.unwrap_or(0.0);
+    assert!((parts - total).abs() <= 1e-9 * total, "{name}");
+    let told = result.sampling.as_ref().unwrap();
+    assert!(told.measured_time_ps >= (told.units - 1) * told.unit_ps, "{name}");
+}
+
+/// A machine whose DRAM cache prefetches, to be passed over without times.
+fn prefetching(unit_ps: u64, every: u64) -> (SystemSpec, RunOptions) {
+    let sets = [
+        ("store.read_latency", "500ns"),
+        ("store.write_latency", "5us"),
+        ("processor.caches.2.capacity", "320KiB"),
+        ("hybrid.cache.capacity", "2MiB"),
+    ];
+    let options = RunOptions { warming: Warming::Untimed, ..sampling(unit_ps, every) };
+    (system("hybrid/quick", &sets), options)
+}
+
+#[test]
+fn every_figure_of_a_run_passed_over_without_times_is_finite_and_every_sum_complete() {
+    for (name, threads) in [("uniform", 1.0), ("two threads", 2.0), ("filter", 1.0), ("chase", 1.0)]
+    {
+        let (system, options) = prefetching(20 * US, 10);
+        let options = RunOptions { stops: vec![Bound::Accesses(100_000)], ..options };
+        let outcome = run(&system, work::work(name, 16 << 20, 1), &options);
+        assert!(!outcome.failed, "{name}: {:?}", outcome.partial_reason);
+        let result = outcome.result;
+        assert_sums(name, &result, threads);
+        let told = result.sampling.as_ref().unwrap();
+        assert_eq!(told.warming, Warming::Untimed);
+        let half = told.half_widths;
+        let figures = [Some(result.time_s), Some(result.miss_rate), result.energy.total_j];
+        let halves = [half.time, half.mean_latency, half.miss_rate, half.energy];
+        let mut all = figures.iter().chain(&halves).flatten();
+        assert!(all.all(|figure| figure.is_finite() && *figure >= 0.0), "{name}: {told:?}");
+        assert!(result.time_s > 0.0 && result.miss_rate <= 1.0, "{name}");
+    }
+}
+
+#[test]
+fn batches_and_forks_change_no_run_passed_over_without_times() {
+    let (system, options) = prefetching(20 * US, 7);
+    same_in_batches_and_forks("hybrid", &system, 15_000, &options);
+    let skipped = RunOptions { start: Some(Bound::Accesses(10_000)), ..options };
+    same_in_batches_and_forks("hybrid, after what is skipped", &system, 20_000, &skipped);
+}
+
+#[test]
+fn machines_without_prefetches_are_passed_over_alike_whatever_warming_is_asked_for() {
+    for (name, system) in machines() {
+        let of = |warming| {
+            let options = RunOptions { warming, ..sampling(20 * US, 7) };
+            let mut result = run(&system, gups(10_000, 1), &options).result;
+            (result.wall_s, result.accesses_per_wall_s) = (0.0, 0.0);
+            result
+        };
+        assert_eq!(of(Warming::Untimed), of(Warming::Functional), "{name}");
     }
 }
 
@@ -305,9 +361,17 @@ fn what_cannot_be_sampled_is_refused() {
     let tells = system("cxl-ssd/switching/quick", &[]);
     assert!(refused(&tells, &sampling(US, 10)).contains("tells of long reads"));
     let nodes = system("cxl-tiering/quick", &[]);
-    assert!(refused(&nodes, &sampling(US, 10)).contains("two nodes of memory"));
+    let untimed = RunOptions { warming: Warming::Untimed, ..sampling(US, 10) };
+    for options in [&sampling(US, 10), &untimed] {
+        assert!(refused(&nodes, options).contains("two nodes of memory"));
+    }
     let prefetches = system("hybrid/quick", &[]);
-    assert!(refused(&prefetches, &sampling(US, 10)).contains("a DRAM cache that prefetches"));
+    let told = refused(&prefetches, &sampling(US, 10));
+    assert!(told.contains("a DRAM cache that prefetches") && told.contains("--warming untimed"));
+    let detailed = RunOptions { warming: Warming::Detailed, ..sampling(US, 10) };
+    assert!(refused(&prefetches, &detailed).contains("a DRAM cache that prefetches"));
+    assert!(Machine::new(&prefetches, gups(100, 1), &untimed).is_ok());
     let alone = system("device/ddr4-2400", &[]);
-    assert!(check_sampling(&[plain, alone]).unwrap_err().starts_with("device/ddr4-2400 cannot"));
+    let told = check_sampling(&[plain, alone], Warming::Untimed).unwrap_err();
+    assert!(told.starts_with("device/ddr4-2400 cannot"), "{told}");
 }
