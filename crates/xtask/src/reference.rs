@@ -158,9 +158,11 @@ impl Mix {
             if stream.skip(thread, place).ok() != Some(place) {
                 continue;
             }
-            while ops.len() < Mix::MOST
-                && stream.pull(thread, Mix::MOST, &mut ops) == Ok(Pull::More)
-            {}
+            while let left @ 1.. = Mix::MOST.saturating_sub(ops.len()) {
+                if stream.pull(thread, left, &mut ops) != Ok(Pull::More) {
+                    break;
+                }
+            }
             operations(&ops).for_each(|(op, _)| mix.take(op));
         }
         mix
