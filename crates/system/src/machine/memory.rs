@@ -688,16 +688,10 @@ impl Machine {
         }
     }
 
-    /// Whether it is known without looking that a line is in no cache. It is on chip from now on.
+    /// Whether it is known without looking that a line is in no cache.
     #[inline]
-    pub(super) fn note_absent(&mut self, line: u64) -> bool {
-        if !self.fixed.snoops {
-            return false;
-        }
-        let (group, bit) = (self.on_chip.get_mut(line >> 6), 1 << (line & 63));
-        let absent = *group & bit == 0;
-        *group |= bit;
-        absent
+    pub(super) fn is_off_chip(&self, line: u64) -> bool {
+        self.fixed.snoops && self.on_chip.get(line >> 6) >> (line & 63) & 1 == 0
     }
 
     /// DMA snoops the on-chip caches: dirty lines of the frame go to memory before it is read, and

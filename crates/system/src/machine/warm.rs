@@ -219,7 +219,7 @@ impl Machine {
         (line, write, whole): (u64, bool, bool),
         now_ps: u64,
     ) -> usize {
-        let absent = whole && self.note_absent(line);
+        let absent = whole && self.is_off_chip(line);
         let caches = &mut self.cores[core].caches;
         debug_assert!(!absent || !caches.contains(line) && !self.shared.contains(line));
         if !absent && caches.hit_first(line, write) {

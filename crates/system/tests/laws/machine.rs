@@ -1,7 +1,7 @@
 //! Whole machines under generated workloads: the laws that hold whatever they do.
 
 use crate::common::random::{PRIVATE, doing, script};
-use crate::common::{ANONYMOUS, MAPPED, PAGE, Script};
+use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
 use crate::thorough::of_many;
 use proptest::prelude::*;
 use std::slice::from_ref;
@@ -445,6 +445,40 @@ fn functional_warming_leaves_what_warming_in_detail_leaves() {
         let shorter = functional.skipped.unwrap().time_ps < detailed.skipped.unwrap().time_ps;
         assert!(shorter, "{name}: only instructions take time");
     }
+}
+
+/// Memory that is given back goes on lying in the caches, where the kernel clears it for whoever has it next.
+#[test]
+fn what_is_cleared_again_while_it_is_on_chip_is_there_once() {
+    const KEPT: u64 = 900;
+    let (address, length) = (ANONYMOUS, 40 * PAGE);
+    let map = Call::Map { address, length, flags: MAP_WRITABLE, file: NO_FILE, offset: 0 };
+    // Frames are taken again once there are none that nobody had before: most go to what stays.
+    let (stays, flags) = (MAPPED, MAP_WRITABLE);
+    let all = Call::Map { address: stays, length: KEPT * PAGE, flags, file: NO_FILE, offset: 0 };
+    let mut ops = call(all);
+    ops.extend((0..KEPT).map(|page| Op::store(stays + page * PAGE, 8, 5)));
+    for turn in 0..30 {
+        if turn > 0 {
+            ops.extend(call(Call::Unmap { address, length }));
+        }
+        ops.extend(call(map.clone()));
+        ops.extend((0..40).map(|page| Op::store(address + page * PAGE, 8, 5)));
+    }
+    // Every line of the last pages, which no cache but the last has all of.
+    ops.extend((0..40 * 64).map(|line| Op::load(address + length - 64 - line * 64, 8, 5)));
+    let spec = system("storage/quick", &WARMING);
+    let run = |warming, batch_limit| {
+        let start = region(Some(Bound::Accesses(KEPT + 30 * 40)), None);
+        let options = RunOptions { warming, batch_limit, ..start };
+        run_with(&spec, Script::stream(from_ref(&ops)), &options)
+    };
+    let (functional, detailed) = (run(Warming::Functional, 0), run(Warming::Detailed, 0));
+    assert_eq!(functional, run(Warming::Functional, 1), "batches of one");
+    let reads = |result: &SystemResult| result.counters["memory_reads"] as f64;
+    let (found, expected) = (reads(&functional), reads(&detailed));
+    assert!((found - expected).abs() < 40.0, "{found} for {expected}");
+    assert!(expected < 1000.0, "most of it is on chip: {expected}");
 }
 
 #[test]
