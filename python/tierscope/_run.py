@@ -295,7 +295,9 @@ def each_alone(
     """
     each = [_workload.on(work, machines) for work in works]
     what = each[0]
-    distinct = [one for index, one in enumerate(each) if one not in each[:index]]
+    told = [None if isinstance(one, Program) else one.to_dict() for one in each]
+    texts = [json.dumps(one, sort_keys=True) for one in told]
+    distinct = dict(zip(texts, told, strict=True))
     differ = len(distinct) > 1
     region = region_of(what, skip, limit, roi, warming)
     if warming in ("functional", "untimed"):
@@ -306,13 +308,11 @@ def each_alone(
         "latencies": [],
         "timelines": [],
         "shares_warming": True,
-        "works": [distinct.index(one) for one in each] if differ else [],
+        "works": [list(distinct).index(text) for text in texts] if differ else [],
     }
     target = {
         "systems": [one.to_dict() for one in machines],
-        "works": [one.to_dict() for one in distinct if not isinstance(one, Program)]
-        if differ
-        else [],
+        "works": list(distinct.values()) if differ else [],
         "options": options | _sampling.options(False),
         "apart": True,
     }

@@ -386,7 +386,8 @@ impl Together<'_> {
         let mut outcomes = vec![(first, self.go_on(first, begun, warm))];
         for ((index, stream), fork) in group.into_iter().zip(forks) {
             let anew = || Machine::new(&self.systems[index], stream, self.options);
-            outcomes.push((index, self.go_on(index, begun, fork.map_or_else(anew, Ok))));
+            // The warm-up was the first one's.
+            outcomes.push((index, self.go_on(index, Instant::now(), fork.map_or_else(anew, Ok))));
         }
         outcomes
     }

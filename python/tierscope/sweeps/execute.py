@@ -12,7 +12,7 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExec
 from contextlib import contextmanager
 from typing import Any
 
-from tierscope import _core, _counts, _system
+from tierscope import _core, _counts, _system, _workload
 from tierscope._call import core_errors
 from tierscope._interrupts import received
 from tierscope._region import bound, options
@@ -61,8 +61,8 @@ def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list
 
     These run in the same region the same workload, or workloads that begin alike and have not
     gone on where it begins; and their machines differ in nothing that functional warming asks
-    for: in what DRAM, store and link take. Where there are fewer such than workers, each of
-    these gets some of them, and warms once.
+    for: in what DRAM, store and link take. Where such are more than a worker's part of all
+    points, they are divided, and each part is warmed by itself.
     """
     alike: dict[str, list[tuple[Point, dict[str, Any]]]] = {}
     begins = functools.cache(_begins)
@@ -81,8 +81,10 @@ def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list
         for some in alike.values()
         for group in (warmed_alike([point.machine for point, _ in some]) if some[1:] else [[0]])
     ]
-    parts = -(-workers // max(1, len(groups)))
+    number = sum(map(len, groups))
     for group in groups:
+        # As many as its part of all points has workers.
+        parts = -(-workers * len(group) // number)
         each = max(1, min(_MOST_TOGETHER, -(-len(group) // parts)))
         for start in range(0, len(group), each):
             own_tasks = [task(*one) for one in group[start : start + each]]
@@ -119,7 +121,7 @@ def _may_share(point: Point, region: dict[str, Any]) -> bool:
         and region.get("warming") != "detailed"
         and not any(region.get(key) for key in otherwise)
         and not isinstance(point.work, MemoryTrace)
-        and not for_devices(point.work)
+        and not for_devices(_workload.on(point.work, [point.machine]))
     )
 
 

@@ -2,5 +2,5 @@
 
 /// So many where all is tried, as by `make thorough`, else few.
 pub fn of_many<T>(few: T, many: T) -> T {
-    if std::env::var_os("TIERSCOPE_THOROUGH").is_some() { many } else { few }
+    if std::env::var_os("TIERSCOPE_THOROUGH").is_some_and(|it| it == "1") { many } else { few }
 }

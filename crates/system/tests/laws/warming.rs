@@ -167,7 +167,7 @@ fn a_cache_that_prefetches_may_be_warmed_without_times() {
             run(&system, work, &RunOptions { start, warming, ..RunOptions::default() })
         };
         let (untimed, detailed) = (run(Warming::Untimed), run(Warming::Detailed));
-        if !touched {
+        if of_many(!touched, true) {
             assert_eq!(run(Warming::Functional), detailed, "it warms in detail unless asked");
         }
         assert_eq!(untimed.skipped.as_ref().unwrap().warming, Warming::Untimed);
