@@ -462,7 +462,7 @@ fn what_is_cleared_again_while_it_is_on_chip_is_there_once() {
         if turn > 0 {
             ops.extend(call(Call::Unmap { address, length }));
         }
-        ops.extend(call(map.clone()));
+        ops.extend(call(map));
         ops.extend((0..40).map(|page| Op::store(address + page * PAGE, 8, 5)));
     }
     // Every line of the last pages, which no cache but the last has all of.
