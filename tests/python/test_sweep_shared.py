@@ -34,6 +34,20 @@ def together(tasks: list[dict[str, Any]]) -> list[int]:
     return [len(one.get("together", [one])) for one in tasks]
 
 
+def are_equal(shared: ts.Sweep, apart: ts.Sweep) -> None:
+    """Tables byte for byte, and each result but for the wall clock."""
+    tables = [one.directory / "sweep.parquet" for one in (shared, apart)]
+    assert tables[0].read_bytes() == tables[1].read_bytes()
+    for index in range(len(apart)):
+        one, other = shared.result(index), apart.result(index)
+        for name in one:
+            for key in ("wall_s", "accesses_per_wall_s"):
+                one[name].pop(key)  # type: ignore[misc]
+                other[name].pop(key)  # type: ignore[misc]
+        assert one.data == other.data
+        assert one.intervals.equals(other.intervals)
+
+
 def test_points_that_share_a_warm_up_give_the_same_table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,16 +74,7 @@ def test_points_that_share_a_warm_up_give_the_same_table(
     monkeypatch.setattr(execute, "_may_share", lambda *_: False)
     apart = ts.sweep(file, tmp_path / "apart", workers=1)
     assert sorted(warmed) == [2, 6, 6], "none shares"
-    tables = [tmp_path / name / "sweep.parquet" for name in ("shared", "apart")]
-    assert tables[0].read_bytes() == tables[1].read_bytes()
-    for index in range(len(apart)):
-        one, other = shared.result(index), apart.result(index)
-        for name in one:
-            for key in ("wall_s", "accesses_per_wall_s"):
-                one[name].pop(key)  # type: ignore[misc]
-                other[name].pop(key)  # type: ignore[misc]
-        assert one.data == other.data
-        assert one.intervals.equals(other.intervals)
+    are_equal(shared, apart)
 
 
 BEGUN = """
@@ -117,15 +122,7 @@ def test_workloads_that_begin_alike_share_a_warm_up_and_no_figure_changes(
     monkeypatch.setattr(execute, "_begins", lambda work, _: work)
     assert set(tasks(BEGUN)) == {1}
     apart = ts.sweep(file, tmp_path / "apart", workers=1)
-    tables = [tmp_path / name / "sweep.parquet" for name in ("shared", "apart")]
-    assert tables[0].read_bytes() == tables[1].read_bytes()
-    for index in range(len(apart)):
-        one, other = shared.result(index), apart.result(index)
-        for name in one:
-            for key in ("wall_s", "accesses_per_wall_s"):
-                one[name].pop(key)  # type: ignore[misc]
-                other[name].pop(key)  # type: ignore[misc]
-        assert one.data == other.data
+    are_equal(shared, apart)
 
 
 @pytest.mark.parametrize(

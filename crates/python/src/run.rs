@@ -57,7 +57,7 @@ impl Run {
     #[staticmethod]
     fn start(py: Python<'_>, job: &str) -> PyResult<Run> {
         let Job { systems, workload, works, mut options, apart } = Job::read(job)?;
-        let each = prepare_each(py, works, &systems, &options)?;
+        let (streams, infos) = prepare_each(py, works, &systems, &options)?;
         let prepared = prepare(py, workload, &systems, &mut options)?;
         let Prepared { source, info, damage, cut, missing, filter, windows, .. } = prepared;
         let own = move |systems: &[SystemSpec]| filter.map(|filter| filtered(filter, systems));
@@ -66,9 +66,7 @@ impl Run {
         let of_all = windows.map(|windows| in_windows(&windows, options.start.is_some()));
         let count = systems.len();
         let source = match source {
-            Source::Stream(_) if !each.is_empty() => {
-                Ok(each.iter().map(|(stream, _)| stream.fork()).collect::<Vec<_>>())
-            }
+            Source::Stream(_) if !streams.is_empty() => Ok(streams),
             Source::Stream(stream) => Ok(systems.iter().map(|_| stream.fork()).collect::<Vec<_>>()),
             Source::Requests(arrivals) => Err(py
                 .detach(move || arrivals.for_each(count))
@@ -98,7 +96,7 @@ impl Run {
             if !apart {
                 return Ok(told(&systems, &info, outcomes.collect()));
             }
-            let mut infos = each.iter().map(|(_, info)| info);
+            let mut infos = infos.iter();
             let alone = |one| {
                 let info = infos.next().unwrap_or(&info);
                 told(one, info, outcomes.by_ref().take(1).collect())
@@ -203,6 +201,9 @@ fn prepare(
     Ok(prepared)
 }
 
+/// Streams, a machine each, and what their results say of them.
+type OfEach = (Vec<Box<dyn Stream>>, Vec<WorkloadInfo>);
+
 /// The workloads that machines have of their own, ready for each, and what a result says of them; none where all have
 /// the same.
 fn prepare_each(
@@ -210,7 +211,7 @@ fn prepare_each(
     works: Vec<Workload>,
     systems: &[SystemSpec],
     options: &RunOptions,
-) -> PyResult<Vec<(Box<dyn Stream>, WorkloadInfo)>> {
+) -> PyResult<OfEach> {
     let wrong = |why| run_error("bad-job", why);
     let mut distinct = Vec::new();
     for work in works {
@@ -226,8 +227,8 @@ fn prepare_each(
         let (stream, info) = distinct.get(*work as usize)?;
         Some((stream.fork(), info.clone()))
     };
-    let each: Option<Vec<_>> = options.works.iter().map(own).collect();
-    each.filter(|each| each.is_empty() || each.len() == systems.len())
+    let each: Option<OfEach> = options.works.iter().map(own).collect();
+    each.filter(|(each, _)| each.is_empty() || each.len() == systems.len())
         .ok_or_else(|| wrong("options.works does not give each machine one of works"))
 }
 

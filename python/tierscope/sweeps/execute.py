@@ -83,7 +83,7 @@ def shared(points: Sequence[tuple[Point, dict[str, Any]]], workers: int) -> list
     ]
     number = sum(map(len, groups))
     for group in groups:
-        # As many as its part of all points has workers.
+        # As many workers as its part of all points has.
         parts = -(-workers * len(group) // number)
         each = max(1, min(_MOST_TOGETHER, -(-len(group) // parts)))
         for start in range(0, len(group), each):

@@ -183,7 +183,7 @@ def _estimate_lines(sweep: Sweep) -> Iterator[str]:
     if "sampling_warming" in frame.columns and (frame["sampling_warming"] == "untimed").any():
         yield (
             "Between units, DRAM caches that prefetch were warmed without times: what that is off "
-            "by is in no ±, up to 17 % of the time where it was measured."
+            "by is in no ±, and each result's notes say how much it was where it was measured."
         )
     if not sweep.of_windows:
         return

@@ -3,7 +3,9 @@
 use super::causes::Cause;
 use super::memory::{Merged, Miss};
 use super::thread::{Access, BUSY, Begun, Fault, Flush, Place, State, Step, Thread, Trap, Way};
-use super::{COPY_INSTRUCTIONS, Context, Core, Doing, Event, KERNEL_LINES, Machine, MachineError};
+use super::{
+    COPY_INSTRUCTIONS, Context, Core, Doing, Event, Fixed, KERNEL_LINES, Machine, MachineError,
+};
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
@@ -407,9 +409,7 @@ impl Machine {
                 if lines > 1 {
                     thread.steps.push_front(Step::Touch { stage, lines: lines - 1 });
                 }
-                let line = self.fixed.kernel_line + kernel_line(thread, stage, lines);
-                let place = Place::Physical(line << self.fixed.line_shift);
-                thread.access = Some(Access::kernel(place, false));
+                thread.access = Some(kernel_access(&self.fixed, thread, stage, lines));
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::Stall { stage, duration_ps } => {
@@ -783,11 +783,18 @@ impl Machine {
     }
 }
 
+/// The access by which a path of the kernel touches the first of `left` lines.
+#[inline]
+pub(super) fn kernel_access(fixed: &Fixed, thread: &Thread, stage: Stage, left: u32) -> Access {
+    let line = fixed.kernel_line + kernel_line(thread, stage, left);
+    Access::kernel(Place::Physical(line << fixed.line_shift), false)
+}
+
 /// Which line of the kernel's data a path touches when `left` of its lines are left, this one
 /// included. Half of them are its own, which every pass uses again; the others are descriptors of
 /// pages and requests, spread over the kernel's data. Each thread counts for itself, so that the
 /// choice does not depend on how batches interleave.
-pub(super) fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
+fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
     let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));

@@ -1,7 +1,7 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
 //! memory hold as it would in detail, but at once: accesses and transfers take no time.
 
-use super::core::{Flow, Source, fault, kernel_line, spend_kernel, translate};
+use super::core::{Flow, Source, fault, kernel_access, spend_kernel, translate};
 use super::sample::Waits;
 use super::thread::{Access, Place, Step, Way};
 use super::{COPY_INSTRUCTIONS, Doing, Event, Machine};
@@ -89,13 +89,17 @@ impl Machine {
         }
     }
 
-    /// An access of the kernel's.
+    /// An access of the kernel's, to memory that has its address, if it is the thread's turn; else it waits for that.
     #[inline]
-    fn warm_kernel(&mut self, index: usize, access: &Access) {
-        let Place::Physical(address) = access.place else { return };
-        let reads = self.account.memory_reads;
-        self.warm_moved = PagesMoved::default();
-        self.warm_reached(index, access, address, (false, reads));
+    fn warm_in_turn(&mut self, index: usize, access: Access, turn: bool) {
+        match access.place {
+            Place::Physical(address) if turn => {
+                let reads = self.account.memory_reads;
+                self.warm_moved = PagesMoved::default();
+                self.warm_reached(index, &access, address, (false, reads));
+            }
+            _ => self.threads[self.contexts[index].thread].access = Some(access),
+        }
     }
 
     /// A path of the kernel touches so many lines: as many as can be before anything else comes.
@@ -106,23 +110,14 @@ impl Machine {
         horizon_ps: u64,
     ) -> Flow {
         let (first_until_ps, lone) = self.goes_first(index);
-        let mut turn = true;
-        while lines > 0 && turn && self.contexts[index].now_ps < horizon_ps {
+        let (mut turn, mut more) = (true, true);
+        while lines > 0 && more && self.contexts[index].now_ps < horizon_ps {
             let context = &self.contexts[index];
-            let thread = &mut self.threads[context.thread];
-            let line = self.fixed.kernel_line + kernel_line(thread, stage, lines);
-            let place = Place::Physical(line << self.fixed.line_shift);
-            let access = Access::kernel(place, false);
+            let access = kernel_access(&self.fixed, &self.threads[context.thread], stage, lines);
             lines -= 1;
             turn = context.now_ps < first_until_ps;
-            if turn {
-                self.warm_kernel(index, &access);
-            } else {
-                thread.access = Some(access);
-            }
-            if !lone {
-                break;
-            }
+            self.warm_in_turn(index, access, turn);
+            more = turn && lone;
         }
         self.go_on_with(index, (lines > 0).then_some(Step::Touch { stage, lines }), turn)
     }
@@ -137,8 +132,8 @@ impl Machine {
     ) -> Flow {
         let (first_until_ps, lone) = self.goes_first(index);
         let line_bytes = 1u64 << self.fixed.line_shift;
-        let mut turn = true;
-        while bytes > 0 && turn && self.contexts[index].now_ps < horizon_ps {
+        let (mut turn, mut more) = (true, true);
+        while bytes > 0 && more && self.contexts[index].now_ps < horizon_ps {
             let part = bytes.min(line_bytes - address % line_bytes);
             let store = Access::kernel(Place::Physical(address), true);
             let access = Access { whole_line: part == line_bytes, ..store };
@@ -148,14 +143,8 @@ impl Machine {
             let thread = &mut self.threads[context.thread];
             spend_kernel(context, thread, stage, COPY_INSTRUCTIONS);
             turn = context.now_ps < first_until_ps.min(horizon_ps);
-            if turn {
-                self.warm_kernel(index, &access);
-            } else {
-                thread.access = Some(access);
-            }
-            if !lone {
-                break;
-            }
+            self.warm_in_turn(index, access, turn);
+            more = turn && lone;
         }
         let (from, to) = (Place::Nowhere, Place::Physical(address));
         let rest = (bytes > 0).then_some(Step::Copy { stage, from, to, bytes });
