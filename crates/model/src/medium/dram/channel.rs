@@ -371,6 +371,7 @@ impl Channel {
             match step {
                 Step::Arrival => self.admit(rules),
                 Step::Due if idle && self.skip_refreshes(rules, end) => {}
+                Step::Due if idle && self.refresh_alone(rules, end) => {}
                 Step::Due => self.refreshes_fall_due(rules),
                 Step::Command => self.act(rules, end),
             }
@@ -430,6 +431,16 @@ impl Channel {
     /// When the next refresh of any rank falls due.
     pub(super) fn find_next_due(&mut self) {
         self.next_due = self.ranks.iter().map(|rank| rank.refresh.due).min().unwrap_or(NEVER);
+    }
+
+    /// When that is.
+    pub(super) fn next_due(&self) -> u64 {
+        self.next_due
+    }
+
+    /// Whether a refresh is under way.
+    pub(super) fn is_refreshing(&self) -> bool {
+        self.refreshing != 0
     }
 
     /// Chooses anew.

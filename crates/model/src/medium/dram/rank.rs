@@ -108,10 +108,12 @@ impl Rank {
 
     /// Until when a command that no request needs is refused: such come seldom, so that it is not kept.
     pub fn earliest_other(&self, table: &Table, next: Next) -> u64 {
-        let allowed = |(command, last): (Command, u64)| {
-            Some(last.checked_sub(1)? + table.clocks_of_rank(command, next)?)
-        };
-        Command::ALL.into_iter().zip(self.last).filter_map(allowed).max().unwrap_or(0)
+        let mut earliest = 0;
+        for &(command, clocks) in table.others_of_rank(next) {
+            let last = self.last[command as usize];
+            earliest = if last > 0 { (last - 1 + clocks).max(earliest) } else { earliest };
+        }
+        earliest
     }
 
     /// Counts an activate at `at` in tFAW's window: the next but four waits for it.

@@ -4,8 +4,10 @@
 //! until none does, or until no more may be owed. Power-down is found out when it ends: nothing
 //! depends on it before.
 
+use super::super::PagePolicy;
 use super::channel::Channel;
 use super::log::Logged;
+use super::rank::Rank;
 use super::rules::Rules;
 use super::standard::Command;
 
@@ -96,6 +98,50 @@ impl Channel {
         self.log_rank(Command::PowerDown, rank, begin);
         self.log_rank(Command::PowerUp, rank, end);
         true
+    }
+
+    /// Does the refresh that falls due now where nothing waits in the channel and nothing comes between its
+    /// commands before clock `end`. Returns whether it did, or began it. What it leaves is as if it had been
+    /// owed, and each command chosen.
+    pub(super) fn refresh_alone(&mut self, rules: &Rules, end: u64) -> bool {
+        let d = &rules.description;
+        let steady = d.refresh_units == 1 && rules.page_policy != PagePolicy::Timeout;
+        if !steady || self.is_busy() || self.is_refreshing() {
+            return false;
+        }
+        let mut due = self.ranks.iter().zip(0..).filter(|(rank, _)| rank.refresh.due <= self.now);
+        let (Some((Rank { refresh, .. }, rank)), None) = (due.next(), due.next()) else {
+            return false;
+        };
+        if refresh.owed > 0 {
+            return false;
+        }
+        let next = d.refresh_due(rank, refresh.fallen_due + 1);
+        let refresh = &mut self.ranks[rank as usize].refresh;
+        (refresh.fallen_due, refresh.due) = (refresh.fallen_due + 1, next);
+        self.find_next_due();
+        self.wake(rules, rank, self.now);
+        while let Some((command, at)) = self.refresh_before(rules, rank, end) {
+            self.now = self.now.max(at);
+            if command == Command::PrechargeAll {
+                self.close_all(rules, rank, at);
+                continue;
+            }
+            self.give_rank(rules, command, rank, at);
+            self.log_rank(command, rank, at);
+            self.ranks[rank as usize].refresh.done += 1;
+            return true;
+        }
+        self.ranks[rank as usize].refresh.owed = 1;
+        self.start_refresh_if_due(rules, rank);
+        self.choose_again(rules);
+        true
+    }
+
+    /// The next command of a refresh of a rank, if it comes before clock `end` and before another refresh falls due.
+    fn refresh_before(&self, rules: &Rules, rank: u32, end: u64) -> Option<(Command, u64)> {
+        let (command, _, at) = self.refresh_command(rules, rank, self.floors()[0]);
+        (at < end && at < self.next_due()).then_some((command, at))
     }
 
     /// Counts refreshes of ranks that have been idle for long, and will be until clock `end`, all at once.

@@ -57,6 +57,29 @@ impl Waits {
     }
 }
 
+/// The commands that make one next command wait, and for how many clocks each.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    count: usize,
+    waits: [(Command, u64); Command::ALL.len()],
+}
+
+impl Behind {
+    const NONE: Behind = Behind { count: 0, waits: [(Command::Activate, 0); Command::ALL.len()] };
+
+    /// The same rules as of each command, seen from a next one.
+    fn new(others: &[Waits; Command::ALL.len()], next: Next) -> Self {
+        let mut behind = Behind::NONE;
+        for (command, waits) in Command::ALL.into_iter().zip(others) {
+            if let Some(wait) = waits.all().iter().find(|wait| wait.next == next) {
+                behind.waits[behind.count] = (command, wait.clocks);
+                behind.count += 1;
+            }
+        }
+        behind
+    }
+}
+
 /// What each command makes wait within one scope.
 #[derive(Clone, Copy, Debug)]
 struct Distances {
@@ -85,6 +108,8 @@ pub struct Table {
     group: Distances,
     rank: Distances,
     other_rank: Distances,
+    /// What next commands that no request needs wait for at their rank.
+    others_of_rank: [Behind; Next::COUNT],
 }
 
 impl Table {
@@ -93,7 +118,9 @@ impl Table {
     /// A next command starts so many clocks `before` the one that the standard's rules count to.
     pub fn new(description: &Description, power_down: bool, before: impl Fn(Next) -> u64) -> Self {
         let none = Distances::NONE;
-        let mut table = Table { bank: none, group: none, rank: none, other_rank: none };
+        let others_of_rank = [Behind::NONE; Next::COUNT];
+        let mut table =
+            Table { bank: none, group: none, rank: none, other_rank: none, others_of_rank };
         let at_once = description.refresh_units == 1;
         let comes = |next: Next| match next {
             Next::Refresh => at_once,
@@ -118,6 +145,9 @@ impl Table {
         let usual = |distances: &Distances| distances.others.iter().all(|others| others.count == 0);
         assert!(usual(&table.group) && usual(&table.other_rank), "kept by bank and rank alone");
         table.assert_groups();
+        for next in Command::ALL.map(Next::from) {
+            table.others_of_rank[next as usize] = Behind::new(&table.rank.others, next);
+        }
         table
     }
 
@@ -160,9 +190,10 @@ impl Table {
         self.other_rank.usual[command as usize].raise(earliest, at);
     }
 
-    /// How long a next command that no request needs waits behind a command to its rank, if it does.
-    pub fn clocks_of_rank(&self, command: Command, next: Next) -> Option<u64> {
-        let waits = self.rank.others[command as usize].all();
-        waits.iter().find(|wait| wait.next == next).map(|wait| wait.clocks)
+    /// What a next command that no request needs waits for at its rank: each command, and how many clocks.
+    #[inline]
+    pub fn others_of_rank(&self, next: Next) -> &[(Command, u64)] {
+        let Behind { count, waits } = &self.others_of_rank[next as usize];
+        &waits[..*count]
     }
 }

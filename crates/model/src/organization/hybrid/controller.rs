@@ -432,12 +432,30 @@ impl Controller {
         stages: &Timeline,
         actions: &mut Vec<Action>,
     ) {
+        let response = self.answer(now_ps, slot, stages);
+        actions.push(Action::Respond { request: slot, response });
+    }
+
+    /// As [`Controller::complete`], of what is a request's line and nothing more: the place of the request
+    /// and its answer, which is all that there is to do.
+    #[inline]
+    pub(super) fn complete_line(
+        &mut self,
+        now_ps: u64,
+        token: Token,
+        stages: &Timeline,
+    ) -> Option<(u32, LineResponse)> {
+        let (purpose, slot) = token.parts();
+        (purpose == Purpose::Line).then(|| (slot, self.answer(now_ps, slot, stages)))
+    }
+
+    #[inline]
+    fn answer(&mut self, now_ps: u64, slot: u32, stages: &Timeline) -> LineResponse {
         let mut all = self.stages_of(slot);
         let held = self.held.remove(slot);
         append_tail(&mut all, stages, now_ps - held.from_ps);
         debug_assert_eq!(all.total_ps(), now_ps - held.submitted_ps, "{all:?}");
-        let response = LineResponse { id: held.id, at_ps: now_ps, stages: all, version: 0 };
-        actions.push(Action::Respond { request: slot, response });
+        LineResponse { id: held.id, at_ps: now_ps, stages: all, version: 0 }
     }
 
     #[inline]

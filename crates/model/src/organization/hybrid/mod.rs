@@ -179,6 +179,11 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             if let Some(versions) = &mut self.versions {
                 versions.complete(token);
             }
+            if let Some((slot, answer)) = self.controller.complete_line(now_ps, token, &done.stages)
+            {
+                self.respond(slot, &answer, out);
+                continue;
+            }
             self.controller.complete(now_ps, token, &done.stages, &mut self.actions);
             self.execute(now_ps, out);
         }

@@ -18,7 +18,7 @@ pub(super) fn column(writing: bool) -> Next {
 impl Channel {
     /// The first clock on each command bus.
     #[inline]
-    pub(super) fn floors(&self) -> [u64; 2] {
+    pub(in super::super) fn floors(&self) -> [u64; 2] {
         self.bus_free.map(|free| free.max(self.now))
     }
 
@@ -200,20 +200,21 @@ impl Channel {
         let first = rank as usize * of_rank;
         let all = rules.description.refresh_units == 1;
         let precharge = Next::Precharge as usize;
-        let open = (first..first + of_rank)
-            .filter(|&index| self.banks[index].row != CLOSED && self.banks[index].blocked);
         let closable = |index: usize| self.banks[index].earliest[precharge];
         let floor_of = |next: Next| match state.earliest.get(next as usize) {
             Some(&earliest) => floor.max(earliest),
             None => floor.max(state.earliest_other(&rules.table, next)),
         };
-        if all {
-            if let Some(last) = open.map(closable).max() {
-                return (Command::PrechargeAll, None, floor_of(Next::Precharge).max(last));
-            }
+        if state.residency.open_banks == 0 && all {
             return (Command::Refresh, None, floor_of(Next::Refresh));
         }
-        if let Some(index) = open.min_by_key(|&index| (closable(index), index)) {
+        let open = (first..first + of_rank).filter(|&bank| self.banks[bank].row != CLOSED);
+        if all {
+            let last = open.map(closable).max().unwrap_or(0);
+            return (Command::PrechargeAll, None, floor_of(Next::Precharge).max(last));
+        }
+        let blocked = open.filter(|&index| self.banks[index].blocked);
+        if let Some(index) = blocked.min_by_key(|&index| (closable(index), index)) {
             let at = floor_of(Next::Precharge).max(closable(index));
             return (Command::Precharge, Some(index), at);
         }

@@ -97,7 +97,8 @@ impl Pair {
                 Scope::Group => table.raise_group(&mut usual, command, AT),
                 Scope::Rank => {
                     table.raise_rank(&mut usual, command, AT);
-                    other = table.clocks_of_rank(command, next).map_or(0, |clocks| AT + clocks);
+                    let mut others = table.others_of_rank(next).iter();
+                    other = others.find(|rule| rule.0 == command).map_or(0, |rule| AT + rule.1);
                 }
                 Scope::OtherRank => table.raise_other_rank(&mut usual, command, AT),
             }
