@@ -164,3 +164,45 @@ fn the_steady_state_has_the_histogram_of_a_die_that_was_overwritten() {
         assert!(most < 0.05, "{share} full: {most}");
     }
 }
+
+/// A drive of 32 dies that is asked for a page each 300 us, every other time to write one, at random: what collection
+/// moved and how long reads took, of eighths of the time in which the host fills a block of each die.
+fn lightly_asked(initial: InitialFlash, eighths: u64) -> Vec<(u64, u64)> {
+    let flash = NandSpec { channels: 8, ways: 4, blocks: 256, pages: 32, ..nand() };
+    let pages = flash.bytes() as u64 / 4096 * 8 / 10;
+    let capacity = Size::from_bytes(pages * 4096);
+    let mut drive = Ssd::new(&checked(SsdSpec { capacity, nand: flash, initial, ..spec() }));
+    let mut random = Random::stream(7, "lightly");
+    let (mut out, mut found, mut moved) = (Vec::new(), Vec::new(), 0);
+    for eighth in 0..eighths {
+        for n in 0..2 * 32 * 4u32 {
+            let now_ps = (eighth * 256 + u64::from(n)) * 300 * US;
+            drive.advance(now_ps, &mut out);
+            drive.submit(now_ps, page_access(n, random.below(pages), n % 2 == 1));
+        }
+        let all = drive.report().translation.moved_units;
+        let reads = out.drain(..).filter(|done| done.token % 2 == 0);
+        let latencies: Vec<_> = reads.map(|done| done.stages.total_ps() / 1000).collect();
+        let mean_ns = latencies.iter().sum::<u64>() / latencies.len() as u64;
+        found.push((std::mem::replace(&mut moved, all).abs_diff(all), mean_ns));
+    }
+    found
+}
+
+#[test]
+fn collection_of_a_steady_drive_goes_on_from_the_first_write_as_ever_after() {
+    let found = lightly_asked(InitialFlash::Steady, 48);
+    let mean = |of: fn(&(u64, u64)) -> u64, part: &[(u64, u64)]| {
+        part.iter().map(of).sum::<u64>() as f64 / part.len() as f64
+    };
+    let (moved, latency_ns) = (mean(|it| it.0, &found), mean(|it| it.1, &found));
+    for (at, part) in found.chunks(8).enumerate() {
+        let of = mean(|it| it.0, part) / moved;
+        assert!((0.85..1.15).contains(&of), "{of} of the mean is moved in block {at}: {found:?}");
+    }
+    // Nor do all dies collect at once: the first eighth of the first block moves no more than others may.
+    let first = found[0].0 as f64 / moved;
+    assert!((0.3..2.0).contains(&first), "{first} of the mean at first: {found:?}");
+    let first = found[0].1 as f64 / latency_ns;
+    assert!((0.7..1.3).contains(&first), "reads take {first} of the mean at first: {found:?}");
+}

@@ -3,10 +3,10 @@
 //! A drive that is full is a rule: which unit lies where follows from a formula, until it is written
 //! anew. Only the number of valid units of each block is kept.
 
-use super::{Geometry, Place, Stripe};
+use super::{Geometry, Place, Stream, Stripe};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tierscope_kernel::Permutation;
+use tierscope_kernel::{Counter, Permutation};
 
 /// What flash holds when a run starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -18,9 +18,13 @@ pub enum InitialFlash {
     Written,
     /// All of the capacity, overwritten at random for so long that collection has come to its steady
     /// state: every block but the free ones has been written, and holds as many valid pages as
-    /// greedy collection leaves.
+    /// greedy collection leaves; of each die two are being filled, one by the host and one by
+    /// collection, and have come so far as chance has it.
     Steady,
 }
+
+/// Who fills the blocks that are being filled at the start, in the order of their numbers.
+const FILLERS: [Stream; 2] = [Stream::Host, Stream::Moved];
 
 /// Where what lies at the start.
 #[derive(Clone, Debug)]
@@ -31,6 +35,8 @@ pub struct Initial {
     blocks: u32,
     stripe: Stripe,
     order: Option<Permutation>,
+    /// The block of each lane from which on, up to its free ones, blocks are being filled.
+    fillings: Arc<[u32]>,
     /// Pages of the map, which are the units after those, and the block of each lane from which on they lie.
     map_units: u64,
     map_blocks: Arc<[u32]>,
@@ -59,11 +65,20 @@ impl Initial {
         let of_map = of_map.div_ceil(u64::from(geometry.block_units())) as u32;
         let steady = kind == InitialFlash::Steady;
         let mut before = Vec::with_capacity((geometry.lanes * (geometry.blocks + 1)) as usize);
+        let mut fillings = Vec::with_capacity(geometry.lanes as usize);
         for (lane, &usable) in (0..).zip(usable) {
             let share = lane_units(units, lane, geometry, &stripe);
             let valid = if steady {
-                steady_blocks(share, usable - free - of_map, geometry.block_units())
+                let written = usable - free - of_map;
+                let filling = filling_units(lane, written, share, geometry);
+                let filled = written - filling.len() as u32;
+                fillings.push(filled);
+                let share = share - filling.iter().map(|&units| u64::from(units)).sum::<u64>();
+                let mut valid = steady_blocks(share, filled, geometry.block_units());
+                valid.extend(filling);
+                valid
             } else {
+                fillings.push(geometry.blocks);
                 full_blocks(share, geometry.block_units())
             };
             let mut sum = 0;
@@ -95,6 +110,7 @@ impl Initial {
             block_units: geometry.block_units(),
             blocks: geometry.blocks,
             stripe,
+            fillings: fillings.into(),
             map_units,
             map_blocks: usable.iter().map(|usable| usable - of_map).collect(),
             order: steady.then(|| Permutation::new(0, "ssd.initial", units)),
@@ -113,6 +129,25 @@ impl Initial {
         }
         let before = self.lane(lane);
         before[block as usize + 1] - before[block as usize]
+    }
+
+    /// Who is filling a block at the start, and how many pages of it have been programmed.
+    pub fn filling(&self, lane: u32, block: u32) -> Option<(Stream, u32)> {
+        let valid = self.valid(lane, block);
+        let stream = if block >= self.map_blocks[lane as usize] {
+            (valid > 0).then_some(Stream::Map)?
+        } else {
+            let nth = block.checked_sub(self.fillings[lane as usize])?;
+            *FILLERS.get(nth as usize).filter(|_| valid > 0)?
+        };
+        let pages = valid.div_ceil(self.page_units);
+        (pages * self.page_units < self.block_units).then_some((stream, pages))
+    }
+
+    /// Whether a block has been filled, though nothing of it need be valid any more.
+    pub fn is_filled(&self, lane: u32, block: u32) -> bool {
+        let steady = self.order.is_some() && block < self.fillings[lane as usize];
+        steady || self.filling(lane, block).is_none() && self.valid(lane, block) > 0
     }
 
     #[inline]
@@ -137,7 +172,7 @@ impl Initial {
             block += 1;
         }
         let valid = before[block as usize + 1] - before[block as usize];
-        let unit = self.spread(in_lane - before[block as usize], valid);
+        let unit = self.spread(in_lane - before[block as usize], self.of(lane, block, valid));
         Some((lane * self.blocks + block) * self.block_units + unit)
     }
 
@@ -162,7 +197,8 @@ impl Initial {
             return self.unit(place).is_some();
         }
         let before = &self.lane(lane)[block as usize..];
-        self.gather(unit, before[1] - before[0]).is_some()
+        let valid = before[1] - before[0];
+        self.gather(unit, valid, self.of(lane, block, valid)).is_some()
     }
 
     /// Which unit lies at a place at the start, if one does.
@@ -175,10 +211,11 @@ impl Initial {
             let number = nth * self.map_blocks.len() as u64 + u64::from(lane);
             return (number < self.map_units).then_some(self.units + number);
         }
-        let block = (block % self.blocks) as usize;
+        let number = block % self.blocks;
+        let block = number as usize;
         let before = self.lane(lane);
         let valid = before[block + 1] - before[block];
-        let number = self.gather(unit, valid)?;
+        let number = self.gather(unit, valid, self.of(lane, number, valid))?;
         let in_lane = u64::from(before[block] + number);
         let page_units = u64::from(self.page_units);
         let page = self.stripe.dealt(lane, in_lane / page_units);
@@ -186,18 +223,50 @@ impl Initial {
         (rank < self.units).then(|| self.order.map_or(rank, |order| order.inverse(rank)))
     }
 
-    /// In which unit of a block the n-th of `valid` lies: they are spread evenly.
+    /// Of how many places, spread evenly over a block, its valid units are the first: of as many as there are
+    /// of them, and of all in a block that is being filled.
     #[inline]
-    fn spread(&self, n: u32, valid: u32) -> u32 {
-        (u64::from(n) * u64::from(self.block_units) / u64::from(valid)) as u32
+    fn of(&self, lane: u32, block: u32, valid: u32) -> u32 {
+        if block < self.fillings[lane as usize] { valid } else { self.block_units }
     }
 
-    /// Which of `valid` lies in this unit of a block, if one does.
+    /// In which unit of a block the n-th of so many places lies.
     #[inline]
-    fn gather(&self, unit: u32, valid: u32) -> Option<u32> {
-        let n = (u64::from(unit) * u64::from(valid)).div_ceil(u64::from(self.block_units)) as u32;
-        (n < valid && self.spread(n, valid) == unit).then_some(n)
+    fn spread(&self, n: u32, of: u32) -> u32 {
+        (u64::from(n) * u64::from(self.block_units) / u64::from(of)) as u32
     }
+
+    /// Which of `valid`, the first of so many places, lies in this unit of a block, if one does.
+    #[inline]
+    fn gather(&self, unit: u32, valid: u32, of: u32) -> Option<u32> {
+        let n = (u64::from(unit) * u64::from(of)).div_ceil(u64::from(self.block_units)) as u32;
+        (n < valid && self.spread(n, of) == unit).then_some(n)
+    }
+}
+
+/// Units of each of the last of so many `written` blocks of a lane, which are being filled with whole rows of its
+/// `share`: none where a block has but one row, or there is hardly anything in them.
+///
+/// Where the host's block stands is any row. Collection goes on until as many blocks are free as before, so that
+/// between two of its turns its own block holds more than it collects from one: else another would be free.
+fn filling_units(lane: u32, written: u32, share: u64, geometry: &Geometry) -> Vec<u32> {
+    let filled = written.saturating_sub(FILLERS.len() as u32);
+    if geometry.rows < 2 || filled == 0 {
+        return Vec::new();
+    }
+    let row_units = geometry.planes * geometry.page_units;
+    let collected = Spread::of(share as f64 / f64::from(written), geometry.block_units()).least;
+    let draws = Counter::stream(0, "ssd.filling");
+    let rows = |nth: u64, from: u32, to: u32| {
+        let number = u64::from(lane) * FILLERS.len() as u64 + nth;
+        from + draws.below_at(number, u64::from(to - from) + 1) as u32
+    };
+    let host = rows(0, 1, geometry.rows - 1);
+    let moved = rows(1, (collected / row_units + 1).min(geometry.rows), geometry.rows);
+    let units = vec![host * row_units, moved * row_units];
+    let left = share.checked_sub(units.iter().map(|&units| u64::from(units)).sum());
+    let fit = |left: u64| left <= u64::from(filled) * u64::from(geometry.block_units());
+    if left.is_some_and(fit) { units } else { Vec::new() }
 }
 
 /// Units of the first `units` that lie on a lane.
@@ -217,31 +286,58 @@ fn full_blocks(units: u64, block_units: u32) -> Vec<u32> {
     valid
 }
 
-/// Valid units of each of `blocks` in the steady state of greedy collection under random writes of
-/// `units` in all, the fewest first.
+/// How many blocks have how many valid units in the steady state of greedy collection under random writes.
 ///
 /// A block with i valid units loses the next one after a time in proportion to 1 / i, so that
 /// between n, where it is written, and m, where it is collected, it is found with i in proportion to
 /// 1 / i (Desnoyers, "Analytic modeling of SSD write performance", SYSTOR 2012, §4; Van Houdt, "A
 /// mean field model for a class of garbage collection algorithms", SIGMETRICS 2013). m follows from
-/// the mean: units / blocks.
-pub(super) fn steady_blocks(units: u64, blocks: u32, block_units: u32) -> Vec<u32> {
-    let mean = units as f64 / f64::from(blocks);
-    // From n downwards, until the mean of those between is that of the drive.
-    let (mut least, mut weight, mut mass) = (block_units, 0.0, 0.0);
-    while least > 0 {
-        weight += 1.0 / f64::from(least);
-        mass += 1.0;
-        if mass / weight <= mean {
-            break;
+/// the mean.
+#[derive(Clone, Copy, Debug)]
+struct Spread {
+    /// m.
+    least: u32,
+    /// The part of 1 / m with which m is found: the mean lies between those of two numbers.
+    of_least: f64,
+    /// The sum of all parts.
+    weight: f64,
+}
+
+impl Spread {
+    /// Of blocks of n units with so many valid ones in the mean.
+    fn of(mean: f64, block_units: u32) -> Self {
+        // From n downwards, until the mean of those between is that of the drive.
+        let (mut weight, mut mass) = (0.0, 0.0);
+        for least in (1..=block_units).rev() {
+            let of_least = 1.0 / f64::from(least);
+            if mass + 1.0 <= mean * (weight + of_least) {
+                let needed = (mass - mean * weight) / (mean - f64::from(least));
+                let needed =
+                    if needed.is_finite() { needed.clamp(0.0, of_least) } else { of_least };
+                return Spread { least, of_least: needed, weight: weight + needed };
+            }
+            weight += of_least;
+            mass += 1.0;
         }
-        least -= 1;
+        Spread { least: 1, of_least: 1.0, weight }
     }
+
+    /// The part of blocks that have this many or fewer, given that of those with fewer.
+    fn reach(&self, reached: f64, valid: u32) -> f64 {
+        let part = if valid == self.least { self.of_least } else { 1.0 / f64::from(valid) };
+        reached + part / self.weight
+    }
+}
+
+/// Valid units of each of `blocks` in the steady state of greedy collection under random writes of
+/// `units` in all, the fewest first.
+pub(super) fn steady_blocks(units: u64, blocks: u32, block_units: u32) -> Vec<u32> {
+    let spread = Spread::of(units as f64 / f64::from(blocks), block_units);
     let mut valid = Vec::with_capacity(blocks as usize);
     let mut reached = 0.0;
-    for i in least.max(1)..=block_units {
-        reached += 1.0 / f64::from(i);
-        let until = (f64::from(blocks) * (reached / weight) + 0.5) as usize;
+    for i in spread.least..=block_units {
+        reached = spread.reach(reached, i);
+        let until = (f64::from(blocks) * reached + 0.5) as usize;
         valid.resize(until.min(blocks as usize).max(valid.len()), i);
     }
     valid.resize(blocks as usize, block_units);

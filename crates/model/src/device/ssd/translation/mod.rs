@@ -201,7 +201,11 @@ impl Translation {
         let number = self.geometry.block_number(lane, block);
         let it = self.blocks.get_mut(u64::from(number));
         it.valid = valid;
-        if valid > 0 {
+        if let Some((stream, pages)) = self.initial.filling(lane, block) {
+            it.state = State::Open;
+            let open = Open { block, next: pages, programmed: pages };
+            self.lanes[lane as usize].open[stream as usize] = Some(open);
+        } else if self.initial.is_filled(lane, block) {
             it.state = State::Filled;
             self.victims.insert(lane, number, valid, 0);
         } else {
@@ -259,10 +263,10 @@ impl Translation {
     /// The unit that is valid at a place, if one is.
     pub fn unit(&self, place: Place) -> Option<u64> {
         let (block, _) = self.geometry.block_of(place);
-        let initial = self.blocks.get(u64::from(block)).initial;
-        if initial {
-            // Where nothing lay there at the start nothing is held.
-            return self.initial.unit(place).filter(|_| !self.is_held(place));
+        if self.blocks.get(u64::from(block)).initial
+            && let Some(unit) = self.initial.unit(place)
+        {
+            return (!self.is_held(place)).then_some(unit);
         }
         if self.is_held(place) { self.last_unit_of(false, place) } else { None }
     }
@@ -290,8 +294,8 @@ impl Translation {
     /// The same, of a block that holds what it held at the start, or does not.
     #[inline]
     fn last_unit_of(&self, initial: bool, place: Place) -> Option<u64> {
-        if initial {
-            return self.initial.unit(place);
+        if initial && let Some(unit) = self.initial.unit(place) {
+            return Some(unit);
         }
         let unit = self.units.get(u64::from(place));
         (unit != UNTOUCHED).then_some(u64::from(unit))
@@ -381,10 +385,12 @@ impl Translation {
         self.lanes[lane as usize].open[stream as usize].is_some()
     }
 
-    /// Whether a block holds what it held at the start, as far as that has not been written elsewhere since.
+    /// Whether a block holds what it held at the start, as far as that has not been written elsewhere since, and
+    /// nothing else.
     pub fn is_as_at_start(&self, lane: u32, block: u32) -> bool {
         let number = self.geometry.block_number(lane, block);
-        self.blocks.get(u64::from(number)).initial
+        let initial = self.blocks.get(u64::from(number)).initial;
+        initial && self.initial.filling(lane, block).is_none()
     }
 
     /// Whether a block is full.
@@ -582,11 +588,11 @@ impl Translation {
             let is_of_block = |unit: &u64| {
                 self.first_place(*unit).is_some_and(|it| self.geometry.block_of(it).0 == number)
             };
-            return self
-                .unprogrammed()
-                .filter_map(|place| self.last_unit(place))
-                .filter(is_of_block)
-                .find(|&unit| self.is_being_programmed(unit));
+            let mut units = self.unprogrammed().filter_map(|place| self.last_unit(place));
+            let found = units.find(|unit| is_of_block(unit) && self.is_being_programmed(*unit));
+            if found.is_some() || self.is_as_at_start(lane, block) {
+                return found;
+            }
         }
         // Look-ups of places are the slow part. Few units are being programmed: others need none.
         let mut bits = [0u64; FILTER_BITS / 64];

@@ -43,6 +43,17 @@ proptest! {
         for place in 0..geometry.units() as u32 {
             prop_assert_eq!(initial.holds(place), initial.unit(place).is_some());
         }
+        // What is being filled has its first pages full, and no others.
+        for (lane, block) in (0..geometry.lanes).flat_map(|lane| (0..20).map(move |it| (lane, it))) {
+            let Some((stream, pages)) = initial.filling(lane, block) else { continue };
+            prop_assert!((1..geometry.block_pages()).contains(&pages));
+            let first = geometry.place(Page { lane, block, page: 0 }, 0);
+            let held = (0..geometry.block_units()).filter(|unit| initial.holds(first + unit));
+            let dense = (0..initial.valid(lane, block)).collect::<Vec<_>>();
+            prop_assert_eq!(held.collect::<Vec<_>>(), dense);
+            let whole = initial.valid(lane, block) == pages * geometry.page_units;
+            prop_assert!(whole || stream == Stream::Map);
+        }
     }
 
     #[test]
