@@ -188,6 +188,7 @@ class DriveResult(TypedDict):
     worn_blocks: int
     overworn_blocks: int
     lifetime_years: float | None
+    first_block_lifetime_years: float | None
     channels_busy: list[float]
     dies_busy: list[float]
 
@@ -261,6 +262,7 @@ class DeviceResult(TypedDict):
 
     reads: int
     writes: int
+    forced_writes: int
     flushes: int
     trims: int
     requested_bytes: ReadWritten
@@ -274,6 +276,7 @@ class DeviceResult(TypedDict):
     peak_share: float | None
     read_latency_ns: Latency | None
     write_latency_ns: Latency | None
+    forced_write_latency_ns: Latency | None
     flush_latency_ns: Latency | None
     trim_latency_ns: Latency | None
     row_hits: int

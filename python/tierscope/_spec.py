@@ -853,6 +853,15 @@ class SsdBuffer(_Spec):
     read_cache: bool | None = None
     """Whether data that were read or programmed are kept while there is room."""
 
+    replacement: Literal["lru", "fifo", "clock", "srrip"] | None = None
+    """Which of these data give way to others: `lru`, `fifo`, `clock` or `srrip`; without it, `lru`.
+
+    ``"lru"``: What was used least recently. ``"fifo"``: What came first. ``"clock"``: What came
+    first, of what has not been used since it was passed over last. ``"srrip"``: What is expected to
+    be used last, by two bits of each, hit priority (Jaleel et al., "High performance cache
+    replacement using re-reference interval prediction (RRIP)", ISCA 2010).
+    """
+
     latency: str | None = None
     """Time of each access to it, besides that of the data. A duration such as ``"25us"``."""
 
@@ -1050,7 +1059,8 @@ class Ssd(_Spec):
     ``"erased"``: Nothing: every block is erased. ``"written"``: All of the capacity, written once
     from its beginning to its end. ``"steady"``: All of the capacity, overwritten at random for so
     long that collection has come to its steady state: every block but the free ones has been
-    written, and holds as many valid pages as greedy collection leaves.
+    written, and holds as many valid pages as greedy collection leaves; of each die two are being
+    filled, one by the host and one by collection, and have come so far as chance has it.
     """
 
     nand: Nand | None = None

@@ -355,6 +355,7 @@ _LOST = (
     ("times_left_out", "times were left out: {} has none"),
     ("flushes_left_out", "{:,} flushes were left out: {} has none"),
     ("trims_left_out", "{:,} trims were left out: {} has none"),
+    ("forced_as_plain", "{:,} forced writes became plain ones: {} does not tell them"),
     ("writes_as_reads", "{:,} writes became reads: {} does not tell them"),
     ("nowhere", "{:,} requests for address 0 were left out: in {} it means none"),
     ("sizes_left_out", "{:,} requests lost their sizes: those of {} are for whole lines"),

@@ -232,6 +232,10 @@ def _device_rows(data: ResultData) -> list[Row]:
 
     memories = [is_memory(device) for device in devices.values()]
     until = ", until taken" if all(memories) else ""
+    forced = [
+        row("  of them forced", lambda d: fmt.count(d["forced_writes"])),
+        row("    latency, mean", lambda d: _mean(d["forced_write_latency_ns"])),
+    ]
     flushes = [
         row("Flushes", lambda d: fmt.count(d["flushes"])),
         row("  latency, mean", lambda d: _mean(d["flush_latency_ns"])),
@@ -260,6 +264,7 @@ def _device_rows(data: ResultData) -> list[Row]:
         of("Simulated time", lambda s: fmt.seconds(s["time_s"])),
         row("Reads", lambda d: fmt.count(d["reads"])),
         row("Writes", lambda d: fmt.count(d["writes"])),
+        *(forced if any(device.get("forced_writes") for device in devices.values()) else []),
         *(flushes if any(device["flushes"] for device in devices.values()) else []),
         *(trims if any(device.get("trims") for device in devices.values()) else []),
         row("Requests", lambda d: fmt.rate(d["requests_per_s"])),
@@ -485,6 +490,17 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         if any(drive["trimmed_pages"] for drive in drives)
         else []
     )
+    first_block_years = [drive.get("first_block_lifetime_years") for drive in drives]
+    first_block = (
+        [
+            row(
+                "  until its first block is worn",
+                lambda d: fmt.years(d.get("first_block_lifetime_years")),
+            )
+        ]
+        if any(years is not None for years in first_block_years)
+        else []
+    )
     return [
         row("Reads from the drive's buffer", _buffer_share),
         row("Map entries from its memory", _map_share),
@@ -497,6 +513,7 @@ def _drive_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         row("Flash dies busy", lambda d: _mean_share(d["dies_busy"])),
         row("  channels busy", lambda d: _mean_share(d["channels_busy"])),
         row("Flash lasts, at this rate", lambda d: fmt.years(d["lifetime_years"])),
+        *first_block,
     ]
 
 

@@ -101,6 +101,7 @@ fn ssd() -> SsdDevice {
             capacitor_energy: None,
             hold_up_time: None,
             read_cache: false,
+            replacement: None,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(12_800_000_000),
         },

@@ -52,6 +52,7 @@ pub(crate) fn drive_result(
         worn_blocks: translation.worn_blocks,
         overworn_blocks: translation.overworn_blocks,
         lifetime_years: report.lifetime_years(time_ps),
+        first_block_lifetime_years: report.first_block_lifetime_years(time_ps),
         channels_busy: report.channels_busy_ps.iter().map(share).collect(),
         dies_busy: report.dies_busy_ps.iter().map(share).collect(),
     })

@@ -415,6 +415,10 @@ pub struct DriveResult {
     pub overworn_blocks: u64,
     /// Years that new flash would last at this rate of erases. Nothing where nothing was erased.
     pub lifetime_years: Option<f64>,
+    /// The same until the first block has been erased so often, if blocks go on to differ as they do since the
+    /// start. Nothing while they have been erased less than once in the mean.
+    #[serde(default)]
+    pub first_block_lifetime_years: Option<f64>,
     /// Share of the time in which each channel was taken.
     pub channels_busy: Vec<f64>,
     /// Share of the time in which the array of each die worked.
@@ -443,6 +447,9 @@ pub struct DeviceResult {
     pub reads: u64,
     /// Requests to write that were answered.
     pub writes: u64,
+    /// Of these, those that are forced: answered when what they write is kept for good (force unit access).
+    #[serde(default)]
+    pub forced_writes: u64,
     /// Requests to flush that were answered.
     #[serde(default)]
     pub flushes: u64,
@@ -478,6 +485,9 @@ pub struct DeviceResult {
     /// Latency of writes: from arrival until a memory's controller has taken them, or a store's medium
     /// has them. Nothing where there were none.
     pub write_latency_ns: Option<LatencySummary>,
+    /// Of these, latency of forced writes: until what they write is kept for good. Nothing where there were none.
+    #[serde(default)]
+    pub forced_write_latency_ns: Option<LatencySummary>,
     /// Latency of flushes, from arrival until all writes before are answered, and, of a drive, until all
     /// that it had answered is kept for good. Nothing where there were none.
     #[serde(default)]

@@ -22,6 +22,7 @@ pub mod translation;
 mod turns;
 mod warm;
 
+pub use buffer::BufferReplacement;
 pub use idle::IdleCounts;
 pub use log::LogCounts;
 pub use map::MapCounts;
@@ -253,6 +254,7 @@ impl Ssd {
                 entries(buffer.capacity.bytes()),
                 entries(buffer.dirty.bytes()),
                 buffer.read_cache,
+                buffer.replacement.unwrap_or_default(),
             )),
             flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
             write_back: buffer.write_back,

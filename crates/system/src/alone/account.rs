@@ -54,6 +54,8 @@ pub(super) struct Account {
     at_device_ps: u128,
     reads: LatencyHistogram,
     writes: LatencyHistogram,
+    /// Of the writes, those that are forced.
+    forced: LatencyHistogram,
     flushes: LatencyHistogram,
     trims: LatencyHistogram,
     /// Bytes that requests asked for.
@@ -88,6 +90,7 @@ impl Account {
             at_device_ps: 0,
             reads: LatencyHistogram::new(),
             writes: LatencyHistogram::new(),
+            forced: LatencyHistogram::new(),
             flushes: LatencyHistogram::new(),
             trims: LatencyHistogram::new(),
             bytes: Bytes::default(),
@@ -182,6 +185,10 @@ impl Account {
         let of_kind = match flight.request.kind {
             RequestKind::Flush => &mut self.flushes,
             RequestKind::Write => &mut self.writes,
+            RequestKind::ForcedWrite => {
+                self.forced.record(latency_ps);
+                &mut self.writes
+            }
             RequestKind::Trim => &mut self.trims,
             RequestKind::Read => &mut self.reads,
         };
@@ -326,6 +333,7 @@ impl Account {
         DeviceResult {
             reads: self.reads.count(),
             writes: self.writes.count(),
+            forced_writes: self.forced.count(),
             flushes: self.flushes.count(),
             trims: self.trims.count(),
             requested_bytes: self.bytes,
@@ -339,6 +347,7 @@ impl Account {
             peak_share: peak_bytes_per_s.map(|peak| over_time(moved_bytes as f64) / peak),
             read_latency_ns: LatencySummary::of(&self.reads),
             write_latency_ns: LatencySummary::of(&self.writes),
+            forced_write_latency_ns: LatencySummary::of(&self.forced),
             flush_latency_ns: LatencySummary::of(&self.flushes),
             trim_latency_ns: LatencySummary::of(&self.trims),
             row_hits: dram.row_hits,

@@ -558,7 +558,8 @@ impl Alone {
                     bytes,
                     write,
                     background: false,
-                    force_unit_access: false,
+                    force_unit_access: self.flights[flight].request.kind
+                        == RequestKind::ForcedWrite,
                     content: 0,
                 };
                 self.organization.submit_page(now_ps, page)
@@ -771,7 +772,9 @@ impl Alone {
     /// The result as far as the run has come, without the interval under way: the run goes on as if it
     /// had not been asked.
     pub fn result_so_far(&self) -> SystemResult {
-        self.account.result(&self.spec, &*self.organization, self.now_ps)
+        let mut result = self.account.result(&self.spec, &*self.organization, self.now_ps);
+        result.notes.extend(self.source.remarks());
+        result
     }
 }
 

@@ -187,6 +187,8 @@ presets! {
     "device/disk-raid" = "device-disk-raid.toml" "drives/disk-7200.toml" "drives/raid-hardware.toml",
         "Four disks in RAID-0 behind an adapter, alone, after [NVM10], for block traces";
     "nvm-dimm" = "nvm-dimm.toml", "";
+    "device/nvm" = "device-nvm.toml",
+        "A module of byte-addressable memory of no technology in particular";
     "device/pcm" = "device-pcm.toml",
         "A module of phase-change memory alone (Lee et al., ISCA 2009)";
     "device/stt-mram" = "device-stt-mram.toml",

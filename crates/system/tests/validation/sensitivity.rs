@@ -1101,6 +1101,7 @@ const CASES: &[Case] = &[
     case("ssd.buffer.flush_above", &[SSD], "64KiB", Updates, "time", Either),
     case("ssd.buffer.write_back", &[SSD], "false", Updates, "time", Up),
     case("ssd.buffer.read_cache", &[SSD], "false", Updates, "time", Up),
+    case("ssd.buffer.replacement", &[SSD], "fifo", Updates, "time", Either),
     case("ssd.buffer.latency", &[SSD], "10us", Updates, "stage:device", Up),
     case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "time", Up),
     // Without them an erase waits until what has been moved from its block is programmed.

@@ -4,8 +4,8 @@
 //! Of the events of a request one is taken: `Q`, when it was queued, or another that is asked for,
 //! such as `D`, when it was issued to the driver. Sectors are of 512 bytes; a volume is a device
 //! (`8,0`). What is done is told by letters: `R`, `W`, `D` (discard: a trim); an `F` before them is a
-//! flush, with the data behind it if there are any. All other letters are left out, and so is the
-//! summary at the end.
+//! flush, with the data behind it if there are any, and an `F` behind a `W` says that the write is forced
+//! (`REQ_FUA`; `blk_fill_rwbs` of Linux). All other letters are left out, and so is the summary at the end.
 
 use super::format::push_trim;
 use super::words::{seconds, sectors, trimmed_sectors};
@@ -23,7 +23,7 @@ pub const FORMAT: Format = Format {
     example: "8,0 3 11 0.009507758 697 Q W 223490 + 56 [kjournald]",
     times: Times::Ps(1_000),
     extent: Extent::Sectors(512),
-    marks: Marks { flush: true, trim: true },
+    marks: Marks { flush: true, trim: true, forced: true },
     options: &[VOLUME, VOLUMES, EVENT],
     source: "axboe/blktrace:doc/blkparse.1 and blkparse_fmt.c",
     parse: Parse::Script(script),
@@ -130,8 +130,10 @@ fn is_summary(line: &str) -> bool {
 /// Whether letters ask for a flush first, and what else they ask for.
 fn meaning(letters: &str) -> (bool, Option<RequestKind>) {
     let flush = letters.starts_with('F');
+    let forced = letters.chars().skip(1).any(|letter| letter == 'F');
     let kind = letters.chars().find_map(|letter| match letter {
         'R' => Some(RequestKind::Read),
+        'W' if forced => Some(RequestKind::ForcedWrite),
         'W' => Some(RequestKind::Write),
         'D' => Some(RequestKind::Trim),
         _ => None,
@@ -143,17 +145,18 @@ fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let ns = request.ticks.unwrap_or(0);
     let (seconds, fraction) = (ns / 1_000_000_000, ns % 1_000_000_000);
     let _ = write!(to, "8,0 0 0 {seconds}.{fraction:09} 0 Q ");
-    let letter = match request.kind {
+    let letters = match request.kind {
         RequestKind::Flush => {
             to.extend_from_slice(b"FN [tierscope]\n");
             return;
         }
-        RequestKind::Read => 'R',
-        RequestKind::Write => 'W',
-        RequestKind::Trim => 'D',
+        RequestKind::Read => "R",
+        RequestKind::Write => "W",
+        RequestKind::ForcedWrite => "WF",
+        RequestKind::Trim => "D",
     };
     let (first, count) = (request.address / 512, request.bytes / 512);
-    let _ = writeln!(to, "{letter} {first} + {count} [tierscope]");
+    let _ = writeln!(to, "{letters} {first} + {count} [tierscope]");
 }
 
 #[cfg(test)]
@@ -180,7 +183,7 @@ CPU3 (8,0):
         let expected = [
             ("write", 223_490 * 512, 4096),
             ("flush", 0, 0),
-            ("write", 16 * 512, 4096),
+            ("forced write", 16 * 512, 4096),
             ("flush", 0, 0),
             ("trim", 64 * 512, 65_536),
         ];

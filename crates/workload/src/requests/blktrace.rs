@@ -20,7 +20,7 @@ pub const FORMAT: Format = Format {
     times: Times::Ps(1_000),
     epoch: true,
     extent: Extent::Sectors(512),
-    marks: Marks { flush: true, trim: true },
+    marks: Marks { flush: true, trim: true, forced: true },
     options: &[VOLUME, VOLUMES, EVENT],
     source: "Linux include/uapi/linux/blktrace_api.h, struct blk_io_trace",
     parse: Parse::Messages(messages),
@@ -51,6 +51,7 @@ const FLUSH: u32 = 1 << 18;
 const QUEUE_CATEGORY: u32 = 1 << 20;
 const NOTIFY: u32 = 1 << 26;
 const DISCARD: u32 = 1 << 29;
+const FORCED: u32 = 1 << 31;
 
 fn messages(choices: &Choices) -> Result<Box<dyn Messages>, ChoiceError> {
     let event = match choices.get(EVENT.name).map_or("Q", String::as_str) {
@@ -107,6 +108,7 @@ fn write(request: &TraceRequest, to: &mut Vec<u8>) {
     let category = match request.kind {
         RequestKind::Read => READ,
         RequestKind::Write => WRITE,
+        RequestKind::ForcedWrite => WRITE | FORCED,
         RequestKind::Flush => WRITE | FLUSH,
         RequestKind::Trim => WRITE | DISCARD,
     };
@@ -142,6 +144,7 @@ impl Messages for Blktrace {
         }
         let kind = match action {
             _ if action & DISCARD != 0 => Some(RequestKind::Trim),
+            _ if action & WRITE != 0 && action & FORCED != 0 => Some(RequestKind::ForcedWrite),
             _ if action & WRITE != 0 => Some(RequestKind::Write),
             _ if action & READ != 0 => Some(RequestKind::Read),
             _ => None,
@@ -213,7 +216,7 @@ mod tests {
             record(NOTIFY, 1, 0, 0, 0, 16),
             record(QUEUE | queue | READ, 100, 8, 4096, disk, 0),
             record(ISSUE | READ, 150, 8, 4096, disk, 0),
-            record(QUEUE | CGROUP | queue | WRITE | FLUSH, 200, 16, 512, disk, 8),
+            record(QUEUE | CGROUP | queue | WRITE | FLUSH | FORCED, 200, 16, 512, disk, 8),
             record(QUEUE | queue | WRITE | FLUSH, 300, 0, 0, disk, 0),
             record(QUEUE | queue | WRITE | DISCARD, 400, 64, 1 << 20, disk, 0),
         ]
@@ -230,7 +233,7 @@ mod tests {
         let expected = [
             ("read", 4096, 4096, Some(0)),
             ("flush", 0, 0, Some(100)),
-            ("write", 8192, 512, Some(100)),
+            ("forced write", 8192, 512, Some(100)),
             ("flush", 0, 0, Some(200)),
             ("trim", 64 * 512, 1 << 20, Some(300)),
         ];
@@ -243,7 +246,7 @@ mod tests {
         let expected = [
             record(QUEUE | queue | READ, 0, 8, 4096, disk, 0),
             record(QUEUE | queue | WRITE | FLUSH, 100, 0, 0, disk, 0),
-            record(QUEUE | queue | WRITE, 100, 16, 512, disk, 0),
+            record(QUEUE | queue | WRITE | FORCED, 100, 16, 512, disk, 0),
             record(QUEUE | queue | WRITE | FLUSH, 200, 0, 0, disk, 0),
             record(QUEUE | queue | WRITE | DISCARD, 300, 64, 1 << 20, disk, 0),
         ];

@@ -58,6 +58,8 @@ pub struct Converted {
     pub file_calls_left_out: u64,
     /// Stores past the caches, which became plain ones.
     pub non_temporal_as_plain: u64,
+    /// Forced writes that became plain ones, as the target does not tell them apart.
+    pub forced_as_plain: u64,
     /// Flushes of lines of the caches, left out.
     pub line_flushes_left_out: u64,
     /// Fences, left out.
@@ -88,6 +90,7 @@ impl Converted {
         if self.written == before.written {
             self.times_cut = before.times_cut;
             self.writes_as_reads = before.writes_as_reads;
+            self.forced_as_plain = before.forced_as_plain;
             self.sizes_left_out = before.sizes_left_out;
             self.widened = before.widened;
         }
@@ -365,6 +368,10 @@ impl Target<'_> {
         goes_on: &mut impl FnMut(u64) -> bool,
     ) -> Result<(), ConvertError> {
         let marks = self.format.marks;
+        if request.kind == RequestKind::ForcedWrite && !marks.forced {
+            request.kind = RequestKind::Write;
+            self.converted.forced_as_plain += 1;
+        }
         match request.kind {
             RequestKind::Flush if !marks.flush => self.converted.flushes_left_out += 1,
             RequestKind::Trim if !marks.trim => self.converted.trims_left_out += 1,

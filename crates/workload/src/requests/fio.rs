@@ -24,7 +24,7 @@ pub const FORMAT: Format = Format {
     opening: b"fio version 3 iolog\n0 tierscope add\n0 tierscope open\n",
     times: Times::Ps(1_000_000),
     extent: Extent::Bytes,
-    marks: Marks { flush: true, trim: true },
+    marks: Marks { flush: true, trim: true, forced: false },
     options: OF_VOLUMES,
     source: "axboe/fio:iolog.c and HOWTO.rst, trace file format v2 and v3",
     parse: Parse::Script(script),
@@ -182,7 +182,7 @@ impl WriteScript for Written {
     fn write(&self, request: &TraceRequest, to: &mut Vec<u8>) {
         let what = match request.kind {
             RequestKind::Read => "read",
-            RequestKind::Write => "write",
+            RequestKind::Write | RequestKind::ForcedWrite => "write",
             RequestKind::Trim => "trim",
             RequestKind::Flush => "sync",
         };

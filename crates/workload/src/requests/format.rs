@@ -76,7 +76,7 @@ impl Format {
         epoch: false,
         extent: Extent::Line,
         most_bytes: u32::MAX,
-        marks: Marks { flush: false, trim: false },
+        marks: Marks { flush: false, trim: false, forced: false },
         only_reads: false,
         nought_is_none: false,
         left_out: None,
@@ -258,13 +258,15 @@ impl Extent {
     }
 }
 
-/// Which requests that move no data a format has.
+/// What a format tells beside reads and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Marks {
     /// Flushes.
     pub flush: bool,
     /// Trims.
     pub trim: bool,
+    /// That a write is forced.
+    pub forced: bool,
 }
 
 /// What may be said of how a file is to be read.

@@ -11,6 +11,8 @@ pub enum RequestKind {
     Read,
     /// To write.
     Write,
+    /// To write, and to answer when what is written is kept for good (force unit access).
+    ForcedWrite,
     /// That all that was written before is kept for good.
     Flush,
     /// That what is there may be forgotten.
@@ -19,8 +21,13 @@ pub enum RequestKind {
 
 impl RequestKind {
     /// All kinds, in the order of their numbers.
-    pub const ALL: [RequestKind; 4] =
-        [RequestKind::Read, RequestKind::Write, RequestKind::Flush, RequestKind::Trim];
+    pub const ALL: [RequestKind; 5] = [
+        RequestKind::Read,
+        RequestKind::Write,
+        RequestKind::ForcedWrite,
+        RequestKind::Flush,
+        RequestKind::Trim,
+    ];
 
     /// The kind of what either reads or writes.
     #[inline]
@@ -33,6 +40,7 @@ impl RequestKind {
         match self {
             RequestKind::Read => "read",
             RequestKind::Write => "write",
+            RequestKind::ForcedWrite => "forced write",
             RequestKind::Flush => "flush",
             RequestKind::Trim => "trim",
         }
@@ -64,13 +72,13 @@ impl TraceRequest {
     /// Whether it writes.
     #[inline]
     pub fn is_write(&self) -> bool {
-        self.kind == RequestKind::Write
+        matches!(self.kind, RequestKind::Write | RequestKind::ForcedWrite)
     }
 
     /// Whether it moves data.
     #[inline]
     pub fn moves(&self) -> bool {
-        matches!(self.kind, RequestKind::Read | RequestKind::Write)
+        self.kind == RequestKind::Read || self.is_write()
     }
 
     /// Whether its last byte has an address.

@@ -133,6 +133,7 @@ fn requests() -> impl Strategy<Value = Vec<TraceRequest>> {
     let kind = prop_oneof![
         4 => Just(RequestKind::Read),
         4 => Just(RequestKind::Write),
+        1 => Just(RequestKind::ForcedWrite),
         1 => Just(RequestKind::Flush),
         1 => Just(RequestKind::Trim),
     ];
@@ -189,7 +190,10 @@ fn kept(format: &Format, request: &TraceRequest) -> Vec<TraceRequest> {
     match one.kind {
         RequestKind::Flush if !format.marks.flush => return Vec::new(),
         RequestKind::Trim if !format.marks.trim => return Vec::new(),
-        RequestKind::Write if format.only_reads => one.kind = RequestKind::Read,
+        RequestKind::Write | RequestKind::ForcedWrite if format.only_reads => {
+            one.kind = RequestKind::Read;
+        }
+        RequestKind::ForcedWrite if !format.marks.forced => one.kind = RequestKind::Write,
         _ => {}
     }
     if format.times == Times::Absent {

@@ -1,7 +1,33 @@
 //! The drive's own DRAM, as far as it holds data: what was written and is not in flash yet, and what
 //! was read.
 
+use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+
+/// Which of what a drive keeps gives way to what comes.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum BufferReplacement {
+    /// What was used least recently.
+    #[default]
+    Lru,
+    /// What came first.
+    Fifo,
+    /// What came first, of what has not been used since it was passed over last.
+    Clock,
+    /// What is expected to be used last, by two bits of each, hit priority (Jaleel et al., "High performance
+    /// cache replacement using re-reference interval prediction (RRIP)", ISCA 2010).
+    Srrip,
+}
+
+/// Lists of what is clean: by when it is expected to be used again, soon first; or one alone.
+const CLASSES: usize = 4;
+/// Where what comes stands among them.
+const LONG: usize = CLASSES - 2;
+/// Where what gives way stands.
+const DISTANT: usize = CLASSES - 1;
 
 /// Number of an entry.
 pub type Entry = u32;
@@ -29,6 +55,10 @@ enum State {
 struct Slot {
     unit: u64,
     state: State,
+    /// Its list of those of what is clean.
+    class: u8,
+    /// It was used since it was passed over last.
+    used: bool,
     /// Neighbours in the list of its state.
     before: u32,
     behind: u32,
@@ -53,17 +83,19 @@ struct List {
 
 const EMPTY: List = List { first: NONE, last: NONE, length: 0 };
 
-/// Entries of one unit each, found by the unit. What is clean gives way to what comes, the least
-/// recently used first.
+/// Entries of one unit each, found by the unit. What is clean gives way to what comes.
 #[derive(Clone, Debug)]
 pub struct Buffer {
     capacity: u32,
     /// Entries that may be dirty or being programmed.
     most_dirty: u32,
     keeps_clean: bool,
+    replacement: BufferReplacement,
     slots: Vec<Slot>,
     heads: Vec<u32>,
-    clean: List,
+    clean: [List; CLASSES],
+    /// Which of these lists is that of what is expected soon: the others follow in turn.
+    soon: usize,
     dirty: List,
     free: u32,
     flushing: u32,
@@ -84,14 +116,21 @@ pub enum Written {
 
 impl Buffer {
     /// A buffer of `capacity` entries, at least one, of which `most_dirty` may wait for flash.
-    pub fn new(capacity: u32, most_dirty: u32, keeps_clean: bool) -> Self {
+    pub fn new(
+        capacity: u32,
+        most_dirty: u32,
+        keeps_clean: bool,
+        replacement: BufferReplacement,
+    ) -> Self {
         Buffer {
             capacity,
             most_dirty: most_dirty.min(capacity),
             keeps_clean,
+            replacement,
             slots: Vec::new(),
             heads: vec![NONE; 64],
-            clean: EMPTY,
+            clean: [EMPTY; CLASSES],
+            soon: 0,
             dirty: EMPTY,
             free: NONE,
             flushing: 0,
@@ -102,7 +141,7 @@ impl Buffer {
 
     /// An empty one of the same size.
     pub fn like(other: &Buffer) -> Self {
-        Buffer::new(other.capacity, other.most_dirty, other.keeps_clean)
+        Buffer::new(other.capacity, other.most_dirty, other.keeps_clean, other.replacement)
     }
 
     /// Entries that wait to be programmed.
@@ -140,8 +179,7 @@ impl Buffer {
         let Some(entry) = self.find(unit) else { return false };
         let state = self.slots[entry as usize].state;
         if state == State::Clean {
-            self.unlink(entry);
-            self.link(entry, State::Clean);
+            self.use_clean(entry);
         }
         state != State::Dropped
     }
@@ -330,13 +368,56 @@ impl Buffer {
         if self.free != NONE || self.slots.len() < self.capacity as usize {
             return true;
         }
-        let oldest = self.clean.first;
-        if oldest == NONE {
-            return false;
-        }
-        self.unlink(oldest);
-        self.remove(oldest);
+        let Some(victim) = self.victim() else { return false };
+        self.unlink(victim);
+        self.remove(victim);
         true
+    }
+
+    /// The clean entry that gives way, if there is one.
+    fn victim(&mut self) -> Option<Entry> {
+        if self.clean.iter().all(|list| list.length == 0) {
+            return None;
+        }
+        if self.replacement == BufferReplacement::Srrip {
+            while self.clean[self.class(DISTANT)].length == 0 {
+                // All are expected later: the list that is empty becomes that of what is expected soon.
+                self.soon = self.class(DISTANT);
+            }
+            return Some(self.clean[self.class(DISTANT)].first);
+        }
+        loop {
+            let first = self.clean[0].first;
+            if !self.slots[first as usize].used {
+                return Some(first);
+            }
+            self.unlink(first);
+            self.link(first, State::Clean);
+        }
+    }
+
+    /// The list of what is expected so late.
+    #[inline]
+    fn class(&self, late: usize) -> usize {
+        (self.soon + late) % CLASSES
+    }
+
+    /// A clean entry is used.
+    #[inline]
+    fn use_clean(&mut self, entry: Entry) {
+        match self.replacement {
+            BufferReplacement::Fifo => {}
+            BufferReplacement::Clock => self.slots[entry as usize].used = true,
+            BufferReplacement::Lru => {
+                self.unlink(entry);
+                self.link(entry, State::Clean);
+            }
+            BufferReplacement::Srrip => {
+                self.unlink(entry);
+                self.slots[entry as usize].class = self.soon as u8;
+                self.append(entry, State::Clean);
+            }
+        }
     }
 
     /// An entry for a unit that is in none, in no list yet.
@@ -349,6 +430,8 @@ impl Buffer {
         let slot = Slot {
             unit,
             state: State::Free,
+            class: 0,
+            used: false,
             before: NONE,
             behind: NONE,
             next,
@@ -404,13 +487,23 @@ impl Buffer {
         self.free = entry;
     }
 
-    fn list(&mut self, state: State) -> &mut List {
-        if state == State::Clean { &mut self.clean } else { &mut self.dirty }
+    fn list(&mut self, state: State, class: u8) -> &mut List {
+        if state == State::Clean { &mut self.clean[usize::from(class)] } else { &mut self.dirty }
     }
 
-    /// Adds an entry to the end of the list of clean or of dirty ones.
+    /// Adds an entry to the end of the list of clean ones, as one that comes, or of dirty ones.
     fn link(&mut self, entry: Entry, state: State) {
-        let list = self.list(state);
+        let of_many = self.replacement == BufferReplacement::Srrip;
+        let class = if of_many { self.class(LONG) } else { 0 };
+        let slot = &mut self.slots[entry as usize];
+        (slot.class, slot.used) = (class as u8, false);
+        self.append(entry, state);
+    }
+
+    /// Adds an entry to the end of its list.
+    fn append(&mut self, entry: Entry, state: State) {
+        let class = self.slots[entry as usize].class;
+        let list = self.list(state, class);
         let last = std::mem::replace(&mut list.last, entry);
         list.length += 1;
         if last == NONE {
@@ -425,8 +518,8 @@ impl Buffer {
 
     /// Takes an entry out of its list.
     fn unlink(&mut self, entry: Entry) {
-        let Slot { state, before, behind, .. } = self.slots[entry as usize];
-        let list = self.list(state);
+        let Slot { state, class, before, behind, .. } = self.slots[entry as usize];
+        let list = self.list(state, class);
         list.length -= 1;
         if before == NONE {
             list.first = behind;
@@ -453,7 +546,9 @@ mod tests {
     /// The same, said plainly: units by age.
     #[derive(Default)]
     struct Plain {
-        clean: VecDeque<u64>,
+        replacement: BufferReplacement,
+        /// Each with whether it was used, or how late it is expected.
+        clean: VecDeque<(u64, usize)>,
         /// Each with the number of its first write.
         dirty: VecDeque<(u64, u32)>,
         flushing: Vec<Programmed>,
@@ -477,14 +572,53 @@ mod tests {
 
     impl Plain {
         fn holds(&self, unit: u64) -> bool {
-            self.clean.contains(&unit)
+            self.is_clean(unit)
                 || self.dirty.iter().any(|(other, _)| *other == unit)
                 || self.flushing.iter().any(|other| other.unit == unit && other.is_held())
         }
 
+        fn is_clean(&self, unit: u64) -> bool {
+            self.clean.iter().any(|(other, _)| *other == unit)
+        }
+
+        fn become_clean(&mut self, unit: u64) {
+            let srrip = self.replacement == BufferReplacement::Srrip;
+            self.clean.push_back((unit, if srrip { 2 } else { 0 }));
+        }
+
+        fn read(&mut self, unit: u64) {
+            let Some(at) = self.clean.iter().position(|(other, _)| *other == unit) else { return };
+            match self.replacement {
+                BufferReplacement::Fifo => {}
+                BufferReplacement::Clock => self.clean[at].1 = 1,
+                BufferReplacement::Lru | BufferReplacement::Srrip => {
+                    self.clean.remove(at);
+                    self.clean.push_back((unit, 0));
+                }
+            }
+        }
+
         fn room(&mut self, capacity: usize) -> bool {
             let length = self.clean.len() + self.dirty.len() + self.flushing.len();
-            length < capacity || self.clean.pop_front().is_some()
+            length < capacity || self.give_way()
+        }
+
+        fn give_way(&mut self) -> bool {
+            if self.replacement == BufferReplacement::Srrip {
+                let Some(latest) = self.clean.iter().map(|(_, late)| *late).max() else {
+                    return false;
+                };
+                self.clean.iter_mut().for_each(|(_, late)| *late += 3 - latest);
+                let at = self.clean.iter().position(|(_, late)| *late == 3);
+                return at.and_then(|at| self.clean.remove(at)).is_some();
+            }
+            while let Some((unit, used)) = self.clean.pop_front() {
+                if used == 0 {
+                    return true;
+                }
+                self.clean.push_back((unit, 0));
+            }
+            false
         }
 
         fn write(&mut self, unit: u64, capacity: usize, most_dirty: usize) -> bool {
@@ -499,16 +633,16 @@ mod tests {
             if self.dirty.len() + self.flushing.len() >= most_dirty {
                 return false;
             }
-            if !self.clean.contains(&unit) && !self.room(capacity) {
+            if !self.is_clean(unit) && !self.room(capacity) {
                 return false;
             }
-            self.clean.retain(|other| *other != unit);
+            self.clean.retain(|(other, _)| *other != unit);
             self.dirty.push_back((unit, self.writes));
             true
         }
 
         fn drop_unit(&mut self, unit: u64) {
-            self.clean.retain(|other| *other != unit);
+            self.clean.retain(|(other, _)| *other != unit);
             self.dirty.retain(|(other, _)| *other != unit);
             if let Some(found) = self.flushing.iter_mut().find(|other| other.unit == unit) {
                 (found.dropped, found.rewritten) = (true, None);
@@ -531,10 +665,16 @@ mod tests {
             capacity in 1..20u32,
             most_dirty in 1..20u32,
             keeps_clean in any::<bool>(),
+            replacement in prop_oneof![
+                Just(BufferReplacement::Lru),
+                Just(BufferReplacement::Fifo),
+                Just(BufferReplacement::Clock),
+                Just(BufferReplacement::Srrip),
+            ],
         ) {
             let most_dirty = most_dirty.min(capacity);
-            let mut buffer = Buffer::new(capacity, most_dirty, keeps_clean);
-            let mut plain = Plain::default();
+            let mut buffer = Buffer::new(capacity, most_dirty, keeps_clean, replacement);
+            let mut plain = Plain { replacement, ..Plain::default() };
             let mut under_way = VecDeque::new();
             let mut flushes: Vec<(u32, u32)> = Vec::new();
             let (size, dirty) = (capacity as usize, most_dirty as usize);
@@ -542,10 +682,7 @@ mod tests {
                 match kind {
                     0 => {
                         let held = plain.holds(unit);
-                        if let Some(at) = plain.clean.iter().position(|other| *other == unit) {
-                            plain.clean.remove(at);
-                            plain.clean.push_back(unit);
-                        }
+                        plain.read(unit);
                         prop_assert_eq!(buffer.read(unit), held);
                     }
                     1 => {
@@ -556,7 +693,7 @@ mod tests {
                         buffer.keep(unit);
                         let programmed = plain.flushing.iter().any(|other| other.unit == unit);
                         if keeps_clean && !programmed && !plain.holds(unit) && plain.room(size) {
-                            plain.clean.push_back(unit);
+                            plain.become_clean(unit);
                         }
                     }
                     3 => {
@@ -588,7 +725,7 @@ mod tests {
                         if let Some(written) = rewritten {
                             plain.dirty.push_back((unit, written));
                         } else if keeps_clean && !dropped {
-                            plain.clean.push_back(unit);
+                            plain.become_clean(unit);
                         }
                     }
                 }

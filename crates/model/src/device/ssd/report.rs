@@ -136,6 +136,14 @@ impl SsdReport {
         let years = time_ps as f64 / (365.0 * 86_400.0 * 1e12);
         (erases > 0.0).then(|| years * f64::from(self.endurance) / erases)
     }
+
+    /// The same until the first block has been erased `endurance` times, if blocks go on to differ as they do since
+    /// the start; `None` while they have been erased less than once in the mean, as that says little of it.
+    pub fn first_block_lifetime_years(&self, time_ps: u64) -> Option<f64> {
+        let (_, mean, most) = self.erases;
+        let years = self.lifetime_years(time_ps).filter(|_| mean >= 1.0)?;
+        Some(years * mean / f64::from(most))
+    }
 }
 
 impl Ssd {

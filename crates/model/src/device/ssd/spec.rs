@@ -1,7 +1,7 @@
 //! What a user says of a solid-state drive.
 
 use super::translation::{Geometry, InitialFlash, VictimPolicy};
-use super::{Ssd, SsdDevice};
+use super::{BufferReplacement, Ssd, SsdDevice};
 use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription, Linked};
 use crate::link::{Lane, LinkDescription};
@@ -75,6 +75,9 @@ pub struct SsdBufferSpec {
     pub hold_up_time: Option<Duration>,
     /// Whether data that were read or programmed are kept while there is room.
     pub read_cache: bool,
+    /// Which of these data give way to others: `lru`, `fifo`, `clock` or `srrip`; without it, `lru`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<BufferReplacement>,
     /// Time of each access to it, besides that of the data.
     pub latency: Duration,
     /// Bandwidth.

@@ -68,6 +68,7 @@ pub fn spec() -> SsdSpec {
             capacitor_energy: None,
             hold_up_time: None,
             read_cache: false,
+            replacement: None,
             latency: Duration::from_picoseconds(100_000),
             bandwidth: Bandwidth::from_bytes_per_second(4_096_000_000),
         },

@@ -248,7 +248,7 @@ impl Pass {
                 profile.reads += 1;
                 profile.read_bytes += bytes;
             }
-            RequestKind::Write => {
+            RequestKind::Write | RequestKind::ForcedWrite => {
                 profile.writes += 1;
                 profile.written_bytes += bytes;
             }
