@@ -114,6 +114,24 @@ fn flushes_and_trims_go_to_the_drive() {
 }
 
 #[test]
+fn a_forced_write_is_answered_when_flash_has_it() {
+    let spec = system(PRO, &[]);
+    let mut requests = pages(10, capacity_pages(&spec), RequestKind::Write);
+    requests[4].kind = RequestKind::ForcedWrite;
+    let result = run(&spec, requests.clone(), 1);
+    let device = parts(&result).0;
+    assert_eq!((device.writes, device.forced_writes), (10, 1));
+    // A program of 185 us, which the others do not wait for.
+    let forced_ns = device.forced_write_latency_ns.as_ref().unwrap().mean;
+    let all_ns = device.write_latency_ns.as_ref().unwrap().mean;
+    assert!(forced_ns > 185e3 && all_ns < 0.2 * forced_ns, "{forced_ns} and {all_ns} ns");
+    // Capacitors keep it as they keep the others.
+    let safe = run(&system(PRO, &[("ssd.buffer.capacitors", "true")]), requests, 1);
+    let safe_ns = parts(&safe).0.forced_write_latency_ns.as_ref().unwrap().mean;
+    assert!(safe_ns < 20e3, "{safe_ns} ns");
+}
+
+#[test]
 fn reading_wears_nothing() {
     let spec = system(PRO, &[]);
     let result = run(&spec, pages(500, capacity_pages(&spec), RequestKind::Read), 8);
