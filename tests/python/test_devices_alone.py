@@ -457,6 +457,36 @@ def test_a_drive_alone_takes_flushes_and_trims_of_a_trace(tmp_path: Path) -> Non
     assert row["settling_time_s"] is not None
 
 
+def test_forced_writes_of_a_trace_are_answered_once_flash_has_them(tmp_path: Path) -> None:
+    file = tmp_path / "queue.txt"
+    file.write_text(
+        "".join(
+            f"8,0 3 {n} 0.{n:03}000000 697 Q {letters} {n * 64} + 8 [kjournald]\n"
+            for n, letters in enumerate(["WS", "WFS", "W", "WS"], start=1)
+        )
+    )
+    name = "device/970-pro/quick"
+    device = ts.compare([name], f"blkparse:{file}").data["systems"][name]["device"]
+    assert device is not None
+    assert (device["writes"], device["forced_writes"]) == (4, 1)
+    forced, writes = device["forced_write_latency_ns"], device["write_latency_ns"]
+    assert forced is not None
+    assert writes is not None
+    # A program of 185 us, for which the others do not wait.
+    assert forced["mean"] > 185e3
+    assert writes["p50"] < 20e3
+
+
+def test_a_last_line_cut_short_is_told_below_the_table(tierscope: Runner, tmp_path: Path) -> None:
+    whole = "128166372003061629,usr,0,Read,8192,4096,41286\n"
+    for text, told in [(whole, False), (whole + "128166372026382245,usr,0,Read,4096,409", True)]:
+        file = tmp_path / "cut.csv"
+        file.write_text(text)
+        done = tierscope("run", "-s", "device/z-ssd/quick", "-w", f"msr:{file}")
+        assert done.returncode == 0, done.stderr
+        assert ("has no end" in done.stdout) == told
+
+
 def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
     sets = ("workload.updates=20000", "workload.table=128MiB", "workload.random=1")
     some = [word for one in (*sets, "storage.dram_capacity=16MiB") for word in ("--set", one)]

@@ -90,7 +90,7 @@ struct Command {
     end: u64,
     write: bool,
     background: bool,
-    /// What a write brings where a failure of power is to come, and whether it is forced.
+    /// What a write brings, where a failure of power is to come, and whether it is forced.
     brings: Brings,
     /// Earlier requests that must end first.
     blocked_by: u32,
@@ -216,6 +216,9 @@ impl BlockDevice {
             let (first, last) = (start / self.page_bytes, (end - 1) / self.page_bytes);
             command.brings = pages.submit(first..last + 1);
         }
+        if let Asked::Bytes(PageRequest { force_unit_access, .. }) = asked {
+            command.brings.forced |= write && force_unit_access;
+        }
         let claim = self.claim(&command);
         let earlier = if claim.is_some_and(|(pages, write)| self.claims.may_conflict(pages, write))
         {
@@ -302,7 +305,7 @@ impl BlockDevice {
         let Access { request, control, command, .. } = self.accesses[number];
         let taken = match control {
             Some(control) => self.device.submit_control(now_ps, number, control),
-            None if self.followed.is_some() && request.write => {
+            None if request.write && self.commands[command].brings.is_told() => {
                 let Brings { content, forced: force_unit_access } = self.commands[command].brings;
                 let manner = Manner { force_unit_access, content, ..Manner::default() };
                 self.device.submit_as(now_ps, Request { id: number, ..request }, manner)

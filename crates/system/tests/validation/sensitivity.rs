@@ -1101,11 +1101,12 @@ const CASES: &[Case] = &[
     case("ssd.buffer.flush_above", &[SSD], "64KiB", Updates, "time", Either),
     case("ssd.buffer.write_back", &[SSD], "false", Updates, "time", Up),
     case("ssd.buffer.read_cache", &[SSD], "false", Updates, "time", Up),
-    case("ssd.buffer.replacement", &[SSD], "fifo", Updates, "time", Either),
+    case("ssd.buffer.replacement", &[SSD], "srrip", Again, "time", Either)
+        .with(&[("storage.memory_limit", "512KiB")]),
     case("ssd.buffer.latency", &[SSD], "10us", Updates, "stage:device", Up),
     case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "time", Up),
-    // Without them an erase waits until what has been moved from its block is programmed.
-    case("ssd.buffer.capacitors", &[SSD], "true", Parallel, "time", Either),
+    // With them a flush ends at once.
+    case("ssd.buffer.capacitors", &[SSD], "true", Synced, "time", Down),
     case("ssd.firmware.cores", &[SSD], "1", Parallel, "time", Up)
         .with(&[("ssd.firmware.page_time", "300us")]),
     case("ssd.firmware.page_time", &[SSD], "10us", Updates, "stage:device", Up),

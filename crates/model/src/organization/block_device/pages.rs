@@ -13,10 +13,17 @@ const FORCED_ONE_IN: u64 = 8;
 /// What a write brings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Brings {
-    /// To its first page; one more to each that follows.
+    /// To its first page; one more to each that follows. 0 where no failure of power is to come.
     pub content: Content,
     /// It is answered once it is in flash.
     pub forced: bool,
+}
+
+impl Brings {
+    /// Whether the device has to know.
+    pub fn is_told(self) -> bool {
+        self.forced || self.content != 0
+    }
 }
 
 /// Versions of pages, each of which a write has brought.
