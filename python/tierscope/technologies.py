@@ -113,7 +113,7 @@ def technologies(*files: str | Path) -> Technologies:
     packaged = resources.files("tierscope").joinpath("technologies.toml")
     all_ = _laid_over(Technologies(), packaged.read_text(encoding="utf-8"), "technologies.toml")
     for file in files:
-        mend = "name a TOML file of technologies; docs/models/nvm.md shows one"
+        mend = "name a TOML file of technologies; docs/models/technologies.md shows one"
         text = read_text(Path(file), "a file of technologies", mend)
         all_ = _laid_over(all_, text, str(file))
     return all_

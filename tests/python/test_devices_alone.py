@@ -417,7 +417,7 @@ DRIVE = "device/970-pro/quick"
 
 
 def test_a_drive_alone_tells_what_flash_did(tierscope: Runner) -> None:
-    some = ("--set", "workload.requests=4000", "--closed-loop", "8")
+    some = ("--set", "workload.requests=40000", "--closed-loop", "8")
     shown = tierscope("run", "-s", DRIVE, "-w", "random", *some)
     assert (shown.returncode, shown.stderr) == (0, "")
     for label in ("Write amplification", "Flash dies busy", "Time until it rests, after that"):
@@ -425,13 +425,13 @@ def test_a_drive_alone_tells_what_flash_did(tierscope: Runner) -> None:
     data = json.loads(tierscope("run", "-s", DRIVE, "-w", "random", *some, "--json").stdout)
     jsonschema.validate(data, _call.parsed(_core.schema("result")))
     drive, device = (data["systems"][DRIVE][key] for key in ("drive", "device"))
-    assert drive["host_read_pages"] + drive["host_written_pages"] == 4000
+    assert drive["host_read_pages"] + drive["host_written_pages"] == 40000
     assert drive["write_amplification"] >= 1
     assert len(drive["dies_busy"]) == 16
     assert device["settling"]["time_s"] > 0
     # Nobody waits for what comes after the last answer: it is in no rate.
     seconds = data["systems"][DRIVE]["time_s"]
-    assert device["requests_per_s"] == pytest.approx(4000 / seconds)
+    assert device["requests_per_s"] == pytest.approx(40000 / seconds)
     assert device["in_flight_mean"] == pytest.approx(8, rel=0.01)
 
 
@@ -479,12 +479,12 @@ def test_forced_writes_of_a_trace_are_answered_once_flash_has_them(tmp_path: Pat
 
 def test_a_last_line_cut_short_is_told_below_the_table(tierscope: Runner, tmp_path: Path) -> None:
     whole = "128166372003061629,usr,0,Read,8192,4096,41286\n"
-    for text, told in [(whole, False), (whole + "128166372026382245,usr,0,Read,4096,409", True)]:
+    for text, told in [(whole, False), (whole + "128166372026382245,usr,0,Read,4096,4096,4", True)]:
         file = tmp_path / "cut.csv"
         file.write_text(text)
         done = tierscope("run", "-s", "device/z-ssd/quick", "-w", f"msr:{file}")
         assert done.returncode == 0, done.stderr
-        assert ("has no end" in done.stdout) == told
+        assert ("has no end" in " ".join(done.stdout.split())) == told
 
 
 def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
