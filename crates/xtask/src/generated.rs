@@ -1,13 +1,13 @@
 //! The generated files: what is in each, writing them, and whether they are current.
 
-use crate::{python, reference};
+use crate::{presets, python, reference};
 use std::path::Path;
 
 const COMMAND: &str = "cargo run -p tierscope-xtask -- generate";
 
 /// Path below the root, and content, of each generated file.
-fn files() -> Vec<(&'static str, String)> {
-    vec![
+fn files(root: &Path) -> Result<Vec<(String, String)>, String> {
+    let fixed = [
         ("docs/reference/system.schema.json", reference::system_schema()),
         ("docs/reference/system.md", reference::system_page()),
         ("docs/reference/result.schema.json", reference::result_schema()),
@@ -15,7 +15,9 @@ fn files() -> Vec<(&'static str, String)> {
         ("docs/reference/parts.md", reference::parts_page()),
         ("docs/reference/workloads.md", reference::workloads_page()),
         ("python/tierscope/_spec.py", python::classes()),
-    ]
+    ];
+    let fixed = fixed.map(|(path, content)| (path.to_owned(), content));
+    Ok(fixed.into_iter().chain(presets::pages(root)?).collect())
 }
 
 /// Writes those that are not current.
@@ -24,8 +26,8 @@ fn files() -> Vec<(&'static str, String)> {
 /// Which file cannot be written, and why.
 pub fn write(root: &Path) -> Result<String, String> {
     let mut written = Vec::new();
-    for (path, content) in files() {
-        let full = root.join(path);
+    for (path, content) in files(root)? {
+        let full = root.join(&path);
         if std::fs::read_to_string(&full).is_ok_and(|there| there == content) {
             continue;
         }
@@ -46,7 +48,7 @@ pub fn write(root: &Path) -> Result<String, String> {
 /// # Errors
 /// Which files are not, and the command that writes them.
 pub fn check(root: &Path) -> Result<String, String> {
-    let stale: Vec<_> = files()
+    let stale: Vec<_> = files(root)?
         .into_iter()
         .filter(|(path, content)| {
             !std::fs::read_to_string(root.join(path)).is_ok_and(|there| there == *content)

@@ -1,7 +1,7 @@
 //! Chores that the build does not do by itself.
 //!
-//! - `generate` writes what is made from the Rust types: JSON schemas, reference pages and the
-//!   Python classes of descriptions;
+//! - `generate` writes what is made from the Rust types and presets: JSON schemas, reference pages, pages
+//!   of drives and the Python classes of descriptions;
 //! - `check` fails if one of those files is not what `generate` would write;
 //! - `licences` fails if the recorder's library, which is loaded into QEMU (GPLv2), depends on a
 //!   crate whose licence does not allow that;
@@ -14,6 +14,7 @@
 mod dram;
 mod generated;
 mod licences;
+mod presets;
 mod python;
 mod reference;
 mod requests;
