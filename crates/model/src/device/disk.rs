@@ -12,7 +12,7 @@ mod segments;
 mod spec;
 
 pub use report::DiskCounts;
-pub use spec::{ArmSpec, DiskBufferSpec, DiskSpec, PlattersSpec};
+pub use spec::{ArmSpec, DiskBufferSpec, DiskPowerSpec, DiskSpec, PlattersSpec};
 
 use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::{Activity, Energy};
@@ -113,6 +113,8 @@ pub struct Disk {
     held: Slab<Held>,
     arriving: Arrivals,
     counts: DiskCounts,
+    /// What it takes, where that is known.
+    power: Option<DiskPowerSpec>,
     /// Where power may fail.
     contents: Option<Box<Contents>>,
     /// Flushes and forced writes are answered from the buffer.
@@ -147,6 +149,7 @@ impl Disk {
             held: Slab::new(),
             arriving: Arrivals::default(),
             counts: DiskCounts::default(),
+            power: spec.power.clone(),
             contents: None,
             early: false,
         }
@@ -477,8 +480,11 @@ impl Pages for Disk {
         }
     }
 
-    fn activity(&self, _now_ps: u64) -> Activity {
-        let energy = Energy::default().without("disk", "no source gives what its motors take");
+    fn activity(&self, now_ps: u64) -> Activity {
+        let energy = match &self.power {
+            Some(power) => Energy::of_parts("disk", &power.energies_j(&self.counts, now_ps)),
+            None => Energy::default().without("disk", "no source gives what its motors take"),
+        };
         Activity { disk: Some(self.counts), energy, ..Activity::default() }
     }
 }

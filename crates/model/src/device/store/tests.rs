@@ -27,6 +27,7 @@ fn spec() -> StoreSpec {
         unit_bandwidth: Bandwidth::from_bytes_per_second(400_000_000),
         controller_latency: Duration::from_picoseconds(US),
         queue_depth: 256,
+        power: None,
     }
 }
 
@@ -317,6 +318,7 @@ fn the_devices_laws_hold() {
     let odd = StoreSpec {
         units: 3,
         queue_depth: 5,
+        power: None,
         unit_bandwidth: Bandwidth::from_bytes_per_second(333_333_333),
         read_latency: Duration::from_picoseconds(125_000),
         write_latency: Duration::from_picoseconds(1_250_000),
