@@ -158,3 +158,47 @@ fn writes_to_far_tracks_settle() {
     assert_eq!(at(page, true) - at(page, false), TURN, "it misses its sector");
     assert_eq!(at(16, true), at(16, false), "but not on the next cylinder");
 }
+
+/// What a disk takes beyond idle is for the time in which it positions, waits for a sector, or passes it.
+#[test]
+fn energy_is_that_of_idle_and_of_what_the_mechanism_does_beyond() {
+    let watts = |text: &str| text.parse().unwrap();
+    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("12W"), transfer: watts("10W") };
+    let mut disk = Disk::new(&DiskSpec { power: Some(power), ..plain() });
+    let read_ps = one(&mut disk, 0, 700, false);
+    let written_ps = one(&mut disk, read_ps, 3, true) - read_ps;
+    let now_ps = 1_000_000_000_000;
+    let energy = disk.activity(now_ps).energy;
+    let counts = disk.counts;
+    // All the time of both but that of the controller, 100 us each.
+    let busy_ps = counts.positioning_ps + counts.rotation_ps + counts.transfer_ps;
+    assert_eq!(busy_ps, read_ps + written_ps - 2 * 100_000_000);
+    assert!(counts.positioning_ps > 0 && counts.rotation_ps > 0);
+    let accessed_ps = counts.rotation_ps + counts.transfer_ps;
+    let expected = [
+        ("idle", 9.0),
+        ("seek", 3.0 * counts.positioning_ps as f64 * 1e-12),
+        ("transfer", 1.0 * accessed_ps as f64 * 1e-12),
+    ];
+    for (part, (name, joules)) in energy.parts.iter().zip(expected) {
+        assert_eq!((part.component, part.part), ("disk", name));
+        assert!(
+            (part.energy_j - joules).abs() < 1e-12,
+            "{name}: {} J, not {joules}",
+            part.energy_j
+        );
+    }
+    assert_eq!((energy.parts.len(), energy.not_counted.len()), (3, 0));
+    let unknown = Disk::new(&plain()).activity(now_ps).energy;
+    assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "disk"));
+}
+
+#[test]
+fn a_disk_that_works_takes_no_less_than_one_that_is_idle() {
+    let watts = |text: &str| text.parse().unwrap();
+    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("8W"), transfer: watts("20kW") };
+    let mut problems = tierscope_units::Problems::new();
+    DiskSpec { power: Some(power), ..plain() }.check("disk", &mut problems);
+    let found: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(found, ["disk.power.transfer", "disk.power.seek"]);
+}
