@@ -3,6 +3,7 @@
 use super::super::arm::SeekCurve;
 use super::super::geometry::REVOLUTION;
 use super::*;
+use crate::device::DeviceDescription;
 
 #[test]
 fn the_curve_goes_through_the_three_times_of_the_data_sheet() {
@@ -198,7 +199,8 @@ fn a_disk_that_works_takes_no_less_than_one_that_is_idle() {
     let watts = |text: &str| text.parse().unwrap();
     let power = DiskPowerSpec { idle: watts("9W"), seek: watts("8W"), transfer: watts("20kW") };
     let mut problems = tierscope_units::Problems::new();
-    DiskSpec { power: Some(power), ..plain() }.check("disk", &mut problems);
+    let spec = DiskSpec { power: Some(power), ..plain() };
+    DeviceDescription::check(&spec, "disk", &mut problems);
     let found: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
     assert_eq!(found, ["disk.power.transfer", "disk.power.seek"]);
 }
