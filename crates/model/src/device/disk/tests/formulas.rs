@@ -197,7 +197,7 @@ fn energy_is_that_of_idle_and_of_what_the_mechanism_does_beyond() {
 #[test]
 fn a_disk_that_works_takes_no_less_than_one_that_is_idle() {
     let watts = |text: &str| text.parse().unwrap();
-    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("8W"), transfer: watts("20kW") };
+    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("8W"), transfer: watts("20000W") };
     let mut problems = tierscope_units::Problems::new();
     let spec = DiskSpec { power: Some(power), ..plain() };
     DeviceDescription::check(&spec, "disk", &mut problems);
