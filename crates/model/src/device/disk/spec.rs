@@ -1,8 +1,8 @@
 //! What a user says of a disk.
 
+use super::DiskDevice;
 use super::arm::SeekCurve;
 use super::geometry::Geometry;
-use super::{DiskCounts, DiskDevice};
 use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::LinkDescription;
@@ -113,16 +113,20 @@ pub struct DiskPowerSpec {
 }
 
 impl DiskPowerSpec {
-    /// Joules of a disk that did `counts` in `time_ps`, by part: what it takes anyway, and what positioning and accesses
-    /// take beyond that.
-    pub fn energies_j(&self, counts: &DiskCounts, time_ps: u64) -> [(&'static str, f64); 3] {
+    /// Joules in `time_ps`, in which arm and heads were positioned and sectors waited for or passed for so many
+    /// picoseconds, by part: what it takes anyway, and what both take beyond that.
+    pub fn energies_j(
+        &self,
+        [seek_ps, access_ps]: [u64; 2],
+        time_ps: u64,
+    ) -> [(&'static str, f64); 3] {
         let of =
             |power: Power, time_ps: u64| power.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12;
         let beyond = |power: Power, time_ps: u64| of(power, time_ps) - of(self.idle, time_ps);
         [
             ("idle", of(self.idle, time_ps)),
-            ("seek", beyond(self.seek, counts.positioning_ps)),
-            ("transfer", beyond(self.transfer, counts.rotation_ps + counts.transfer_ps)),
+            ("seek", beyond(self.seek, seek_ps)),
+            ("transfer", beyond(self.transfer, access_ps)),
         ]
     }
 

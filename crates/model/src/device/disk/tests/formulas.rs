@@ -190,6 +190,17 @@ fn energy_is_that_of_idle_and_of_what_the_mechanism_does_beyond() {
         );
     }
     assert_eq!((energy.parts.len(), energy.not_counted.len()), (3, 0));
+    // Of what is under way, as much as has been done.
+    disk.submit(now_ps, access(7, 60, false));
+    let (mut at_ps, mut before_j) = (now_ps, energy.total_j().unwrap());
+    while at_ps < now_ps + 60_000_000_000 {
+        at_ps += 100_000_000;
+        disk.advance(at_ps, &mut Vec::new());
+        let now_j = disk.activity(at_ps).energy.total_j().unwrap();
+        let power_w = (now_j - before_j) / 100e-6;
+        assert!((9.0..12.0 + 1e-6).contains(&(power_w + 1e-7)), "{power_w} W at {at_ps}");
+        before_j = now_j;
+    }
     let unknown = Disk::new(&plain()).activity(now_ps).energy;
     assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "disk"));
 }
