@@ -470,7 +470,9 @@ def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
     assert system["drive"]["host_written_pages"] > 0
     assert system["drive"]["flash_programs"] > 0
     assert "flash.program" in system["energy"]["parts_j"]
-    assert {"drive_dram.standby", "drive_dram.write", "link.idle"} <= system["energy"]["parts_j"].keys()
+    assert {"drive_dram.standby", "drive_dram.write", "link.idle"} <= system["energy"][
+        "parts_j"
+    ].keys()
     assert system["energy"]["not_counted"].keys() == {"drive_controller"}
 
 
