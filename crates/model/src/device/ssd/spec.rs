@@ -85,8 +85,9 @@ pub struct SsdBufferSpec {
     pub bandwidth: Bandwidth,
 }
 
-/// What the drive's own DRAM takes, by Micron's method (TN-41-01): what its chips take at all times, and beyond that what
-/// each bit takes that moves through the buffer.
+/// What the drive's own DRAM takes, by Micron's method (TN-41-01).
+///
+/// Its chips take something at all times, and each bit that moves through the buffer something beyond that.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SsdDramPowerSpec {
