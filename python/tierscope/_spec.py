@@ -991,8 +991,10 @@ class Log(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class SsdDramPower(_Spec):
-    """What the drive's own DRAM takes, by Micron's method (TN-41-01): what its chips take at all
-    times, and beyond that what each bit takes that moves through the buffer.
+    """What the drive's own DRAM takes, by Micron's method (TN-41-01).
+
+    Its chips take something at all times, and each bit that moves through the buffer something
+    beyond that.
     """
 
     standby: str | None = None
