@@ -27,6 +27,7 @@ __all__ = [
     "Direct",
     "Disk",
     "DiskBuffer",
+    "DiskPower",
     "Dram",
     "DramCache",
     "Driver",
@@ -71,9 +72,11 @@ __all__ = [
     "Sata",
     "Ssd",
     "SsdBuffer",
+    "SsdDramPower",
     "SsdFirmware",
     "Storage",
     "Store",
+    "StorePower",
     "TagCache",
     "Tiered",
     "Tiering",
@@ -660,6 +663,20 @@ class Controllers(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class StorePower(_Spec):
+    """What a unit of a store takes."""
+
+    read: str | None = None
+    """While its medium reads. A power such as ``"25W"``."""
+
+    write: str | None = None
+    """While its medium writes. A power such as ``"25W"``."""
+
+    standby: str | None = None
+    """At all times, whatever it does. A power such as ``"25W"``."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Store(_Spec):
     """A backing store: parallel units of a medium behind a controller."""
 
@@ -686,6 +703,9 @@ class Store(_Spec):
 
     queue_depth: int | None = None
     """Page requests that the device holds at most."""
+
+    power: StorePower | None = None
+    """What its units take; without it their energy is not counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -979,6 +999,33 @@ class Log(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class SsdDramPower(_Spec):
+    """What the drive's own DRAM takes, by Micron's method (TN-41-01).
+
+    Its chips take something at all times, and each bit that moves through the buffer something
+    beyond that.
+    """
+
+    standby: str | None = None
+    """All of its chips at all times, whatever moves: standby and refresh.
+
+    A power such as ``"25W"``.
+    """
+
+    read_per_bit: str | None = None
+    """Each bit that is read from it, with its share of opening a row.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
+    write_per_bit: str | None = None
+    """Each bit that is written to it, with its share of opening a row.
+
+    An energy such as ``"2.47pJ"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class RaidCache(_Spec):
     """The cache of an adapter."""
 
@@ -1085,11 +1132,14 @@ class Ssd(_Spec):
     """A map of blocks with logs; without it the map is one of pages."""
 
     controller_power: str | None = None
-    """What controller, memory and interface take at all times; without it their energy is not
-    counted.
+    """What controller and interface take at all times, and all else that a figure of the whole
+    drive has in it; without it their energy is not counted.
 
     A power such as ``"25W"``.
     """
+
+    dram_power: SsdDramPower | None = None
+    """What the drive's own DRAM takes; without it its energy is not counted."""
 
     raid: Raid | None = None
     """Several of it side by side, over which data are dealt in stripes (RAID-0)."""
@@ -1190,6 +1240,23 @@ class DiskBuffer(_Spec):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DiskPower(_Spec):
+    """What a disk takes, as its specification says it: motors and electronics together."""
+
+    idle: str | None = None
+    """While the platters turn and nothing is asked for. A power such as ``"25W"``."""
+
+    seek: str | None = None
+    """While arm and heads are positioned; not less than when idle. A power such as ``"25W"``."""
+
+    transfer: str | None = None
+    """While the heads wait for a sector, or sectors pass below them; not less than when idle.
+
+    A power such as ``"25W"``.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
 class Disk(_Spec):
     """A disk: platters, an arm with heads, a buffer, and the choice of what is done next."""
 
@@ -1227,6 +1294,9 @@ class Disk(_Spec):
 
     buffer: DiskBuffer | None = None
     """The buffer."""
+
+    power: DiskPower | None = None
+    """What it takes; without it its energy is not counted."""
 
     raid: Raid | None = None
     """Several of it side by side, over which data are dealt in stripes (RAID-0)."""

@@ -238,16 +238,20 @@ def test_machines_tell_the_energy_of_their_dram(tierscope: Runner) -> None:
     shown = tierscope("run", "-s", "hybrid/quick,storage/quick,oracle/quick", *short)
     lines = shown.stdout.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("Energy "))
-    assert [line[:24].rstrip() for line in lines[at + 1 : at + 5]] == [
+    assert [line[:24].rstrip() for line in lines[at + 1 : at + 7]] == [
         "  of DRAM",
         "  of the DRAM interface",
+        "  of the link",
         "  of the processor",
+        "  of the store",
         "  average power",
     ]
-    assert all(line.count("J") == 3 for line in lines[at : at + 4])
+    assert [line.count("J") for line in lines[at : at + 6]] == [3, 3, 3, 2, 3, 2]
     data: ResultData = ts.compare(["hybrid/quick"], "gups").data
     told = data["systems"]["hybrid/quick"]["energy"]
-    assert {"store", "link"} == set(told["not_counted"])
+    assert told["not_counted"] == {}
+    assert told["total_j"] == pytest.approx(sum(told["parts_j"].values()))
+    assert {"store.read", "link.idle", "processor.running_cores"} <= told["parts_j"].keys()
 
 
 SLC = "device/slc"
@@ -496,7 +500,10 @@ def test_a_machine_tells_what_its_drive_did(tierscope: Runner) -> None:
     assert system["drive"]["host_written_pages"] > 0
     assert system["drive"]["flash_programs"] > 0
     assert "flash.program" in system["energy"]["parts_j"]
-    assert system["energy"]["not_counted"].keys() >= {"drive_controller", "link"}
+    assert {"drive_dram.standby", "drive_dram.write", "link.idle"} <= system["energy"][
+        "parts_j"
+    ].keys()
+    assert system["energy"]["not_counted"].keys() == {"drive_controller"}
 
 
 def test_a_byte_addressable_memory_alone_tells_what_its_cells_did(tierscope: Runner) -> None:

@@ -42,6 +42,7 @@ fn slc(units: u32) -> StoreDevice {
         unit_bandwidth: Bandwidth::from_bytes_per_second(400_000_000),
         controller_latency: Duration::from_picoseconds(1_000_000),
         queue_depth: 256,
+        power: None,
     };
     StoreDevice::new(&spec, &pcie())
 }
@@ -123,6 +124,7 @@ fn ssd() -> SsdDevice {
         map: None,
         log: None,
         controller_power: None,
+        dram_power: None,
         raid: None,
     };
     SsdDevice::new(&spec, &pcie())

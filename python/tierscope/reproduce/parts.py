@@ -20,7 +20,11 @@ _DELAYS = {
 _ENERGIES = {
     "processor": ("energy_processor_",),
     "system memory": ("energy_dram_", "energy_nvm_"),
+    "SSD DRAM": ("energy_drive_dram_",),
     "flash": ("energy_flash_",),
+    "SSD controller": ("energy_drive_controller_",),
+    "other stores": ("energy_store_", "energy_disk_"),
+    "links": ("energy_link_",),
 }
 AXES = {
     "stacks": "execution time",

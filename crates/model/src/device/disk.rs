@@ -12,7 +12,7 @@ mod segments;
 mod spec;
 
 pub use report::DiskCounts;
-pub use spec::{ArmSpec, DiskBufferSpec, DiskSpec, PlattersSpec};
+pub use spec::{ArmSpec, DiskBufferSpec, DiskPowerSpec, DiskSpec, PlattersSpec};
 
 use super::linked::{DonePage, Linked, PageAccess, PageControl, Pages};
 use crate::activity::{Activity, Energy};
@@ -113,6 +113,8 @@ pub struct Disk {
     held: Slab<Held>,
     arriving: Arrivals,
     counts: DiskCounts,
+    /// What it takes, where that is known.
+    power: Option<DiskPowerSpec>,
     /// Where power may fail.
     contents: Option<Box<Contents>>,
     /// Flushes and forced writes are answered from the buffer.
@@ -147,6 +149,7 @@ impl Disk {
             held: Slab::new(),
             arriving: Arrivals::default(),
             counts: DiskCounts::default(),
+            power: spec.power.clone(),
             contents: None,
             early: false,
         }
@@ -389,6 +392,18 @@ impl Disk {
         }
     }
 
+    /// Picoseconds up to `now_ps` in which the mechanism was positioned, and in which sectors were waited for or passed: of
+    /// what is under way, what has been done by then.
+    fn worked_ps(&self, now_ps: u64) -> [u64; 2] {
+        let DiskCounts { positioning_ps, rotation_ps, transfer_ps, .. } = self.counts;
+        let left = self.work.as_ref().map_or([0; 2], |work| {
+            let (positioned_ps, end_ps) = (work.way.positioned_ps, work.way.end.ps);
+            let seek_ps = positioned_ps.saturating_sub(now_ps.max(work.started_ps));
+            [seek_ps, end_ps.saturating_sub(now_ps.max(positioned_ps))]
+        });
+        [positioning_ps - left[0], rotation_ps + transfer_ps - left[1]]
+    }
+
     /// Writes that wait take what room there is.
     fn admit(&mut self, now_ps: u64, out: &mut Vec<DonePage>) {
         while let Some(&index) = self.waiting.front() {
@@ -477,8 +492,13 @@ impl Pages for Disk {
         }
     }
 
-    fn activity(&self, _now_ps: u64) -> Activity {
-        let energy = Energy::default().without("disk", "no source gives what its motors take");
+    fn activity(&self, now_ps: u64) -> Activity {
+        let energy = match &self.power {
+            Some(power) => {
+                Energy::of_parts("disk", &power.energies_j(self.worked_ps(now_ps), now_ps))
+            }
+            None => Energy::default().without("disk", "no source gives what its motors take"),
+        };
         Activity { disk: Some(self.counts), energy, ..Activity::default() }
     }
 }

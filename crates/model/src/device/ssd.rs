@@ -26,9 +26,10 @@ pub use buffer::BufferReplacement;
 pub use idle::IdleCounts;
 pub use log::LogCounts;
 pub use map::MapCounts;
-pub use report::{HostCounts, SsdReport};
+pub use report::{DramTraffic, HostCounts, SsdReport};
 pub use spec::{
-    CollectionSpec, IdleSpec, LogSpec, MapSpec, SsdBufferSpec, SsdFirmwareSpec, SsdSpec, WearSpec,
+    CollectionSpec, IdleSpec, LogSpec, MapSpec, SsdBufferSpec, SsdDramPowerSpec, SsdFirmwareSpec,
+    SsdSpec, WearSpec,
 };
 pub use translation::{InitialFlash, VictimPolicy};
 
@@ -171,9 +172,10 @@ pub struct Ssd {
     /// What a drive that collects in pauses knows of them.
     idle: Option<Idle>,
     endurance: u32,
-    /// What flash takes, where it is known, and what controller, memory and interface take, in watts.
+    /// What flash takes, where it is known, what controller and interface take, in watts, and what the DRAM takes.
     power: Option<NandPowerSpec>,
     controller_w: Option<f64>,
+    dram_power: Option<SsdDramPowerSpec>,
     /// When each processor is free, and which of them is free first.
     cores: Vec<u64>,
     core: usize,
@@ -210,6 +212,8 @@ pub struct Ssd {
     /// Room for what is answered then, kept to spare the allocation.
     answered: Vec<DonePage>,
     host: HostCounts,
+    /// What moved through the buffer's memory.
+    traffic: DramTraffic,
     /// Where a failure of power is to come: what flash and buffer hold.
     contents: Option<Box<Contents>>,
     /// Writes and flushes are answered before they are safe.
@@ -271,6 +275,7 @@ impl Ssd {
             endurance: spec.wear.endurance,
             power: spec.nand.power.clone(),
             controller_w: spec.controller_power.map(|power| power.nanowatts() as f64 * 1e-9),
+            dram_power: spec.dram_power.clone(),
             cores: vec![0; spec.firmware.cores as usize],
             core: 0,
             firmware: spec.firmware.clone(),
@@ -294,6 +299,7 @@ impl Ssd {
             at_once: VecDeque::new(),
             answered: Vec::new(),
             host: HostCounts::default(),
+            traffic: DramTraffic::default(),
             contents: None,
             early: false,
         }
@@ -321,11 +327,17 @@ impl Ssd {
     /// An access goes through the buffer's memory; when that is done.
     #[inline]
     fn cross_memory(&mut self, now_ps: u64, index: u32) -> u64 {
+        let access = &mut self.accesses[index];
+        let PageAccess { write, bytes, .. } = access.access;
+        let moved = match write {
+            true => &mut self.traffic.written_bytes,
+            false => &mut self.traffic.read_bytes,
+        };
+        *moved += u64::from(bytes);
         if self.is_warming {
             return now_ps;
         }
-        let access = &mut self.accesses[index];
-        let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(access.access.bytes));
+        let (start_ps, end_ps) = self.memory.transfer(now_ps, u64::from(bytes));
         let end_ps = end_ps + self.memory_ps;
         access.pass(Stage::StoreQueue, start_ps);
         access.pass(Stage::Device, end_ps);
@@ -489,13 +501,19 @@ impl Ssd {
                 let it = &mut self.accesses[access];
                 it.pass_read(done);
                 it.pass(Stage::Device, at_ps);
-                self.buffer.keep(it.access.page);
+                if self.buffer.keep(it.access.page) {
+                    self.traffic.written_bytes += u64::from(self.page_bytes);
+                }
                 let joined = self.take_joined(access);
                 self.decoded(done.at_ps, at_ps, access, out);
                 self.serve_joined(done.at_ps, at_ps, joined, out);
             }
             Job::Fill { access } => {
-                self.accesses[access].pass_read(done);
+                let it = &mut self.accesses[access];
+                // The host has brought the rest.
+                let missing = self.page_bytes.saturating_sub(it.access.bytes);
+                self.traffic.written_bytes += u64::from(missing);
+                it.pass_read(done);
                 let joined = self.take_joined(access);
                 self.store(done.at_ps, access, out);
                 self.serve_joined(done.at_ps, done.at_ps, joined, out);
@@ -630,6 +648,7 @@ impl Pages for Ssd {
             idle: self.idle.clone(),
             buffer: self.buffer.fork(),
             power: self.power.clone(),
+            dram_power: self.dram_power.clone(),
             cores: self.cores.clone(),
             firmware: self.firmware.clone(),
             memory: self.memory.clone(),

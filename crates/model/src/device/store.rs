@@ -6,8 +6,9 @@
 mod spec;
 mod unit;
 
-pub use spec::StoreSpec;
+pub use spec::{StorePowerSpec, StoreSpec};
 
+use crate::activity::{Activity, Energy};
 use crate::device::arrivals::Arrivals;
 use crate::device::{Linked, PageAccess, PageDone, Pages};
 use crate::link::LinkDescription;
@@ -94,6 +95,8 @@ struct Held {
 pub struct Store {
     controller_ps: u64,
     pages: u64,
+    /// What a unit takes, where that is known.
+    power: Option<StorePowerSpec>,
     units: Vec<Unit>,
     held: Slab<Held>,
     /// On their way through the controller, which takes the same time for each.
@@ -119,6 +122,7 @@ impl Store {
         Store {
             controller_ps: spec.controller_latency.picoseconds(),
             pages: spec.pages(),
+            power: spec.power.clone(),
             units: (0..spec.units).map(|_| unit()).collect(),
             held: Slab::new(),
             arriving: Arrivals::default(),
@@ -219,6 +223,17 @@ impl Pages for Store {
     #[inline]
     fn next_event_ps(&self) -> Option<u64> {
         self.arriving.next_ps(self.steps.peek_ps())
+    }
+
+    fn activity(&self, now_ps: u64) -> Activity {
+        let Some(power) = &self.power else {
+            let energy = Energy::default().without("store", "no source gives what its units take");
+            return Activity { energy, ..Activity::default() };
+        };
+        let worked_ps = self.units.iter().map(Unit::medium_ps);
+        let worked_ps = worked_ps.fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]);
+        let parts = power.energies_j(worked_ps, self.units.len() as u64, now_ps);
+        Activity { energy: Energy::of_parts("store", &parts), ..Activity::default() }
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<StorePageDone>) {

@@ -595,6 +595,7 @@ mod tests {
             unit_bandwidth: "400MB/s".parse::<Bandwidth>().unwrap(),
             controller_latency: us(1),
             queue_depth,
+            power: None,
         };
         let link = LinkSpec {
             bandwidth: "16GB/s".parse::<Bandwidth>().unwrap(),

@@ -940,6 +940,7 @@ pub(super) mod tests {
             unit_bandwidth: "400MB/s".parse::<Bandwidth>().unwrap(),
             controller_latency: us(1),
             queue_depth: 3,
+            power: None,
         };
         Storage::new(&spec, &dram_spec(), store.build(link), 64, check_data)
     }

@@ -211,6 +211,11 @@ fn every_value_of_every_preset_names_its_source() {
         "Intel SSD 750 ",
         "Intel SSD 535 ",
         "Hitachi Deskstar 7K500",
+        "Hitachi Deskstar 7K1000 ",
+        "HP, ",
+        "AnandTech, ",
+        "BlissRoms-x86/",
+        "[ZEN2]",
         "Deskstar 60GXP ",
         "Travelstar 7K320 ",
         "Serial ATA ",
@@ -540,7 +545,9 @@ fn of_several_bases_each_is_laid_over_those_before_it() {
     let text = "base = [\"oracle/quick\", \"nvm10-host\"]\n[processor]\ncores = 2 # mine\n";
     let spec = load_text("mine.toml", text, &[]).unwrap().spec;
     let processor = spec.processor.unwrap();
-    assert_eq!((processor.cores, processor.miss_registers, processor.energy), (2, 10, None));
+    assert_eq!((processor.cores, processor.miss_registers), (2, 10));
+    let running_power = processor.energy.map(|energy| energy.running_power);
+    assert_eq!(running_power, Some("17.1W".parse().unwrap()), "that of the host, as all else");
     let empty = load_text("mine.toml", "base = []", &[]).unwrap_err().to_string();
     assert!(empty.contains("it names none"), "{empty}");
     let wrong = load_text("mine.toml", "base = [\"hybrid\", \"hams-hots\"]", &[]).unwrap_err();

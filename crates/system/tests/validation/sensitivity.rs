@@ -203,6 +203,10 @@ split = 1
 striping = "c-w-d-p"
 initial = "steady"
 controller_power = "2W"
+[ssd.dram_power]
+standby = "40mW"
+read_per_bit = "5pJ"
+write_per_bit = "4pJ"
 [ssd.nand]
 channels = 2
 ways = 1
@@ -301,6 +305,10 @@ segments = 8
 read_ahead = "64KiB"
 write_cache = true
 dirty = "256KiB"
+[disk.power]
+idle = "9W"
+seek = "11W"
+transfer = "10W"
 "#;
 const HASTE: &str = "storage/haste";
 /// A small HASTE whose ring is slow enough to matter.
@@ -1017,6 +1025,9 @@ const CASES: &[Case] = &[
     case("store.unit_bandwidth", STORES, "40MB/s", Updates, "time", Up),
     case("store.controller_latency", STORES, "50us", Updates, "time", Up),
     case("store.queue_depth", STORES, "1", Parallel, "time", Up),
+    case("store.power.read", STORES, "5W", Updates, "energy", Up),
+    case("store.power.write", STORES, "5W", Updates, "energy", Up),
+    case("store.power.standby", STORES, "1W", Updates, "energy", Up),
     case("link.bandwidth", STORES, "100MB/s", Updates, "time", Up),
     case("link.payload", STORES, "64B", Updates, "time", Up),
     case("link.packet_overhead", STORES, "4KiB", Updates, "stage:link", Up),
@@ -1045,8 +1056,8 @@ const CASES: &[Case] = &[
     case("cxl_mem.generation", &[CXL], "3", Updates, "stage:link", Up),
     case("cxl_mem.lanes", &[CXL], "1", Updates, "stage:link", Up),
     case("cxl_mem.latency", &[CXL], "20us", Updates, "stage:link", Up),
-    case("link.energy.per_bit", &[SSD], "50pJ", Updates, "energy", Up),
-    case("link.energy.idle_power", &[SSD], "3W", Updates, "energy", Up),
+    case("link.energy.per_bit", &[HYBRID, STORAGE], "50pJ", Updates, "energy", Up),
+    case("link.energy.idle_power", &[HYBRID, STORAGE], "3W", Updates, "energy", Up),
     case("pcie.energy.per_bit", &[NVME, PCIE], "50pJ", Updates, "energy", Up),
     case("pcie.energy.idle_power", &[NVME, PCIE], "3W", Updates, "energy", Up),
     case("sata.energy.per_bit", &[SATA], "50pJ", Updates, "energy", Up),
@@ -1096,6 +1107,9 @@ const CASES: &[Case] = &[
     case("ssd.nand.power.transfer_current", &[SSD], "50mA", Updates, "energy", Up),
     case("ssd.nand.power.standby_current", &[SSD], "50uA", Updates, "energy", Up),
     case("ssd.controller_power", &[SSD], "3W", Updates, "energy", Up),
+    case("ssd.dram_power.standby", &[SSD], "1W", Updates, "energy", Up),
+    case("ssd.dram_power.read_per_bit", &[SSD], "500pJ", Updates, "energy", Up),
+    case("ssd.dram_power.write_per_bit", &[SSD], "500pJ", Updates, "energy", Up),
     case("ssd.buffer.capacity", &[SSD], "128KiB", Updates, "time", Up),
     case("ssd.buffer.dirty", &[SSD], "1MiB", Updates, "time", Either),
     case("ssd.buffer.flush_above", &[SSD], "64KiB", Updates, "time", Either),
@@ -1171,6 +1185,9 @@ const CASES: &[Case] = &[
     case("disk.buffer.read_ahead", &[DISK], "0B", Mapped, "time", Either),
     case("disk.buffer.write_cache", &[DISK], "false", Updates, "time", Either),
     case("disk.buffer.dirty", &[DISK], "4KiB", Updates, "time", Either),
+    case("disk.power.idle", &[DISK], "5W", Updates, "energy", Down),
+    case("disk.power.seek", &[DISK], "20W", Updates, "energy", Up),
+    case("disk.power.transfer", &[DISK], "20W", Updates, "energy", Up),
     // A disk in DRAM.
     case("ramdisk.capacity", &[RAMDISK], "1MiB", Updates, "ends", Down),
     case("ramdisk.read_latency", &[RAMDISK], "10us", Updates, "stage:medium", Up),

@@ -7,7 +7,7 @@ use crate::device::raid::{Raid, RaidSpec};
 use crate::device::{AnyDevice, DeviceDescription};
 use crate::link::LinkDescription;
 use serde::{Deserialize, Serialize};
-use tierscope_units::{Duration, Problems, Size};
+use tierscope_units::{Duration, Power, Problems, Size};
 
 /// A disk: platters, an arm with heads, a buffer, and the choice of what is done next.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -33,6 +33,9 @@ pub struct DiskSpec {
     pub arm: ArmSpec,
     /// The buffer.
     pub buffer: DiskBufferSpec,
+    /// What it takes; without it its energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<DiskPowerSpec>,
     /// Several of it side by side, over which data are dealt in stripes (RAID-0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidSpec>,
@@ -95,6 +98,47 @@ pub struct DiskBufferSpec {
     pub write_cache: bool,
     /// What it has for data that wait to be written; further writes wait. Only with a write cache.
     pub dirty: Size,
+}
+
+/// What a disk takes, as its specification says it: motors and electronics together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiskPowerSpec {
+    /// While the platters turn and nothing is asked for.
+    pub idle: Power,
+    /// While arm and heads are positioned; not less than when idle.
+    pub seek: Power,
+    /// While the heads wait for a sector, or sectors pass below them; not less than when idle.
+    pub transfer: Power,
+}
+
+impl DiskPowerSpec {
+    /// Joules in `time_ps`, in which arm and heads were positioned and sectors waited for or passed for so many
+    /// picoseconds, by part: what it takes anyway, and what both take beyond that.
+    pub fn energies_j(
+        &self,
+        [seek_ps, access_ps]: [u64; 2],
+        time_ps: u64,
+    ) -> [(&'static str, f64); 3] {
+        let of =
+            |power: Power, time_ps: u64| power.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12;
+        let beyond = |power: Power, time_ps: u64| of(power, time_ps) - of(self.idle, time_ps);
+        [
+            ("idle", of(self.idle, time_ps)),
+            ("seek", beyond(self.seek, seek_ps)),
+            ("transfer", beyond(self.transfer, access_ps)),
+        ]
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        let most = Power::from_nanowatts(10_000_000_000_000);
+        for (key, power) in [("idle", self.idle), ("seek", self.seek), ("transfer", self.transfer)]
+        {
+            problems.at_most(path, key, power, most);
+        }
+        problems.at_least(path, "seek", self.seek, self.idle);
+        problems.at_least(path, "transfer", self.transfer, self.idle);
+    }
 }
 
 const MOST_CYLINDERS: u32 = 10_000_000;
@@ -268,6 +312,9 @@ impl DeviceDescription for DiskSpec {
         }
         self.arm.check(&format!("{path}.arm"), problems);
         self.buffer.check(&format!("{path}.buffer"), self.page, problems);
+        if let Some(power) = &self.power {
+            power.check(&format!("{path}.power"), problems);
+        }
         if let Some(raid) = &self.raid {
             raid.check(&format!("{path}.raid"), self.page, self.capacity, problems);
         }

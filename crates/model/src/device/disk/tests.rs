@@ -52,6 +52,7 @@ pub fn spec() -> DiskSpec {
             write_cache: true,
             dirty: Size::from_bytes(64 << 10),
         },
+        power: None,
         raid: None,
     }
 }

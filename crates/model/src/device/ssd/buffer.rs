@@ -218,12 +218,15 @@ impl Buffer {
         Written::In(entry)
     }
 
-    /// A unit that has been read from flash is kept, if there is room that nothing dirty needs.
-    pub fn keep(&mut self, unit: u64) {
-        if self.keeps_clean && self.find(unit).is_none() && self.make_room() {
+    /// A unit that has been read from flash is kept, if there is room that nothing dirty needs; whether it is written
+    /// into the buffer.
+    pub fn keep(&mut self, unit: u64) -> bool {
+        let keeps = self.keeps_clean && self.find(unit).is_none() && self.make_room();
+        if keeps {
             let entry = self.insert(unit);
             self.link(entry, State::Clean);
         }
+        keeps
     }
 
     /// The entry that has waited longest to be programmed.

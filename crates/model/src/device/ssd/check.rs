@@ -6,7 +6,7 @@ use super::spec::{MOST_BLOCKS, SsdBufferSpec, SsdSpec};
 use super::translation::{self, Geometry, InitialFlash};
 use crate::link::check_bandwidth;
 use crate::medium::NandSpec;
-use tierscope_units::{Problems, Size};
+use tierscope_units::{Energy, Power, Problems, Size};
 
 /// Pages that a page of flash holds at most.
 const MOST_PAGES: u64 = 32;
@@ -60,6 +60,14 @@ impl SsdSpec {
         problems.at_most(&firmware, "cores", self.firmware.cores, 256);
         let wear = format!("{path}.wear");
         problems.at_least(&wear, "endurance", self.wear.endurance, 1);
+        if let Some(power) = &self.dram_power {
+            let path = format!("{path}.dram_power");
+            let most = Power::from_nanowatts(10_000_000_000_000);
+            problems.at_most(&path, "standby", power.standby, most);
+            let most = Energy::from_femtojoules(1_000_000_000_000);
+            problems.at_most(&path, "read_per_bit", power.read_per_bit, most);
+            problems.at_most(&path, "write_per_bit", power.write_per_bit, most);
+        }
     }
 
     /// What decides how many blocks a die needs.

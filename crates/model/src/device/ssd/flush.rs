@@ -129,6 +129,7 @@ impl Ssd {
             last = entry;
             count += 1;
         }
+        self.traffic.read_bytes += u64::from(count) * u64::from(self.page_bytes);
         self.layer.pad(page_units - count);
         self.begin_program(page.lane);
         self.programming += 1;

@@ -126,6 +126,7 @@ impl Ssd {
                 && let Some(page) = self.log_page(lane, logical, offset)
             {
                 self.buffer.take_dirty(entry);
+                self.traffic.read_bytes += u64::from(self.page_bytes);
                 let place = self.layer.geometry().place(page, 0);
                 let from = self.followed_place(unit);
                 self.layer.put(unit, place, Stream::Host);

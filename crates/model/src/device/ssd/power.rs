@@ -6,7 +6,7 @@
 //! takes the one that was written last, by the number that each carries in its spare bytes.
 
 use super::translation::{Page, Place};
-use super::{Buffer, Collection, Job, Ssd, Turns};
+use super::{Buffer, Collection, DramTraffic, Job, Ssd, Turns};
 use crate::medium::nand::NandCounts;
 use crate::power::{Content, LOST, Outage, UnderWay, Weakness, Weaknesses};
 use tierscope_kernel::{CowCell, CowMap, EventQueue, NumberMap, Slab};
@@ -336,15 +336,19 @@ impl Ssd {
             bus_ps: pages * u64::from(self.split) * page_ps,
             ..NandCounts::default()
         };
-        (time_ps, self.joules(&counts, time_ps))
+        let read_bytes = units * u64::from(self.page_bytes);
+        let traffic = DramTraffic { read_bytes, ..DramTraffic::default() };
+        (time_ps, self.joules(&counts, &traffic, time_ps))
     }
 
-    /// What flash that did this and the controller take, where both are known.
-    fn joules(&self, counts: &NandCounts, time_ps: u64) -> Option<f64> {
+    /// What flash and DRAM that did this and the controller take, where it is known of flash; of the others, what is known.
+    fn joules(&self, counts: &NandCounts, traffic: &DramTraffic, time_ps: u64) -> Option<f64> {
+        let sum_j = |parts: &[(&str, f64)]| parts.iter().map(|(_, joules)| joules).sum::<f64>();
         let dies = u64::from(self.layer.geometry().lanes) * u64::from(self.split);
-        let flash = self.power.as_ref()?.energies_j(counts, dies, time_ps);
-        let flash: f64 = flash.iter().map(|(_, joules)| joules).sum();
-        Some(flash + self.controller_w.unwrap_or(0.0) * time_ps as f64 * 1e-12)
+        let flash_j = sum_j(&self.power.as_ref()?.energies_j(counts, dies, time_ps));
+        let dram = self.dram_power.as_ref();
+        let dram_j = dram.map_or(0.0, |power| sum_j(&power.energies_j(traffic, time_ps)));
+        Some(flash_j + dram_j + self.controller_w.unwrap_or(0.0) * time_ps as f64 * 1e-12)
     }
 
     /// Picoseconds and joules from the return of power until the map is there: its last copy is read from
@@ -365,7 +369,8 @@ impl Ssd {
             bus_ps: table_ps as u64,
             ..NandCounts::default()
         };
-        (time_ps, self.joules(&counts, time_ps))
+        let traffic = DramTraffic { written_bytes: table_bytes as u64, ..DramTraffic::default() };
+        (time_ps, self.joules(&counts, &traffic, time_ps))
     }
 
     /// Requests, operations and the buffer's memory are gone. What collection had begun begins anew.

@@ -1,7 +1,7 @@
 //! What a drive did, and what that took.
 
 use super::translation::TranslationCounts;
-use super::{IdleCounts, LogCounts, MapCounts, Ssd};
+use super::{IdleCounts, LogCounts, MapCounts, Ssd, SsdDramPowerSpec};
 use crate::activity::Energy;
 use crate::medium::nand::NandCounts;
 
@@ -19,11 +19,37 @@ counters! {
     }
 }
 
+counters! {
+    /// What moved through the drive's own DRAM.
+    pub struct DramTraffic {
+        /// Bytes read from it: to the host, and into flash.
+        pub read_bytes,
+        /// Bytes written to it: by the host, and from flash.
+        pub written_bytes,
+    }
+}
+
+impl SsdDramPowerSpec {
+    /// Joules in `time_ps` in which so much moved, by part.
+    pub fn energies_j(&self, traffic: &DramTraffic, time_ps: u64) -> [(&'static str, f64); 3] {
+        let bits_j = |energy: tierscope_units::Energy, bytes: u64| {
+            energy.femtojoules() as f64 * 1e-15 * 8.0 * bytes as f64
+        };
+        [
+            ("standby", self.standby.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12),
+            ("read", bits_j(self.read_per_bit, traffic.read_bytes)),
+            ("write", bits_j(self.write_per_bit, traffic.written_bytes)),
+        ]
+    }
+}
+
 /// What a drive did since the start, or since an earlier report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SsdReport {
     /// What the host did.
     pub host: HostCounts,
+    /// What moved through its DRAM.
+    pub dram: DramTraffic,
     /// Bytes of a page: what is mapped as one.
     pub page_bytes: u64,
     /// Operations of flash.
@@ -60,6 +86,7 @@ impl SsdReport {
         };
         SsdReport {
             host: self.host.since(&before.host),
+            dram: self.dram.since(&before.dram),
             nand: self.nand.since(&before.nand),
             translation: self.translation.since(&before.translation),
             map: self.map.since(&before.map),
@@ -80,6 +107,7 @@ impl SsdReport {
         let erased = self.erases.1 * self.blocks as f64 + other.erases.1 * other.blocks as f64;
         SsdReport {
             host: self.host.together(&other.host),
+            dram: self.dram.together(&other.dram),
             nand: self.nand.together(&other.nand),
             translation: self.translation.together(&other.translation),
             map: self.map.together(&other.map),
@@ -151,6 +179,7 @@ impl Ssd {
     pub fn report(&self) -> SsdReport {
         SsdReport {
             host: self.host,
+            dram: self.traffic,
             page_bytes: u64::from(self.page_bytes),
             nand: self.nand.counts(),
             translation: self.layer.counts(),
@@ -179,8 +208,13 @@ impl Ssd {
                 &[("all_times", watts * now_ps as f64 * 1e-12)],
             ),
             None => Energy::default()
-                .without("drive_controller", "no source gives what controller and memory take"),
+                .without("drive_controller", "no source gives what controller and interface take"),
         };
-        flash.and(controller)
+        let dram = match &self.dram_power {
+            Some(power) => Energy::of_parts("drive_dram", &power.energies_j(&report.dram, now_ps)),
+            None => Energy::default()
+                .without("drive_dram", "no source gives what the drive's own memory takes"),
+        };
+        flash.and(controller).and(dram)
     }
 }

@@ -43,9 +43,13 @@ pub struct SsdSpec {
     /// A map of blocks with logs; without it the map is one of pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogSpec>,
-    /// What controller, memory and interface take at all times; without it their energy is not counted.
+    /// What controller and interface take at all times, and all else that a figure of the whole drive has in it;
+    /// without it their energy is not counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controller_power: Option<Power>,
+    /// What the drive's own DRAM takes; without it its energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dram_power: Option<SsdDramPowerSpec>,
     /// Several of it side by side, over which data are dealt in stripes (RAID-0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raid: Option<RaidSpec>,
@@ -82,6 +86,20 @@ pub struct SsdBufferSpec {
     pub latency: Duration,
     /// Bandwidth.
     pub bandwidth: Bandwidth,
+}
+
+/// What the drive's own DRAM takes, by Micron's method (TN-41-01).
+///
+/// Its chips take something at all times, and each bit that moves through the buffer something beyond that.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SsdDramPowerSpec {
+    /// All of its chips at all times, whatever moves: standby and refresh.
+    pub standby: Power,
+    /// Each bit that is read from it, with its share of opening a row.
+    pub read_per_bit: Energy,
+    /// Each bit that is written to it, with its share of opening a row.
+    pub write_per_bit: Energy,
 }
 
 /// The processors of the drive.

@@ -90,6 +90,7 @@ pub fn spec() -> SsdSpec {
         map: None,
         log: None,
         controller_power: None,
+        dram_power: None,
         raid: None,
     }
 }

@@ -5,7 +5,7 @@ use crate::device::{AnyDevice, DeviceDescription, check_pages};
 use crate::link::{LinkDescription, check_bandwidth};
 use crate::medium::{AnyMedium, Paged};
 use serde::{Deserialize, Serialize};
-use tierscope_units::{Bandwidth, Duration, Problems, Size};
+use tierscope_units::{Bandwidth, Duration, Power, Problems, Size};
 
 /// A backing store: parallel units of a medium behind a controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -27,6 +27,46 @@ pub struct StoreSpec {
     pub controller_latency: Duration,
     /// Page requests that the device holds at most.
     pub queue_depth: u32,
+    /// What its units take; without it their energy is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<StorePowerSpec>,
+}
+
+/// What a unit of a store takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StorePowerSpec {
+    /// While its medium reads.
+    pub read: Power,
+    /// While its medium writes.
+    pub write: Power,
+    /// At all times, whatever it does.
+    pub standby: Power,
+}
+
+impl StorePowerSpec {
+    /// Joules of so many units up to `now_ps`, whose media have read and written for so many picoseconds, by part.
+    pub fn energies_j(
+        &self,
+        [read_ps, write_ps]: [u64; 2],
+        units: u64,
+        now_ps: u64,
+    ) -> [(&'static str, f64); 3] {
+        let of = |power: Power, time_ps: f64| power.nanowatts() as f64 * 1e-9 * time_ps * 1e-12;
+        [
+            ("read", of(self.read, read_ps as f64)),
+            ("write", of(self.write, write_ps as f64)),
+            ("standby", of(self.standby, units as f64 * now_ps as f64)),
+        ]
+    }
+
+    fn check(&self, path: &str, problems: &mut Problems) {
+        let most = Power::from_nanowatts(10_000_000_000_000);
+        for (key, power) in [("read", self.read), ("write", self.write), ("standby", self.standby)]
+        {
+            problems.at_most(path, key, power, most);
+        }
+    }
 }
 
 impl StoreSpec {
@@ -70,5 +110,8 @@ impl DeviceDescription for StoreSpec {
         problems.at_least(path, "queue_depth", self.queue_depth, 1);
         check_pages(path, self.page, Size::from_bytes(64), self.capacity, problems);
         check_bandwidth(&format!("{path}.unit_bandwidth"), self.unit_bandwidth, problems);
+        if let Some(power) = &self.power {
+            power.check(&format!("{path}.power"), problems);
+        }
     }
 }

@@ -27,6 +27,7 @@ fn spec() -> StoreSpec {
         unit_bandwidth: Bandwidth::from_bytes_per_second(400_000_000),
         controller_latency: Duration::from_picoseconds(US),
         queue_depth: 256,
+        power: None,
     }
 }
 
@@ -90,6 +91,38 @@ fn an_unloaded_write_takes_what_the_formula_says() {
     let expected =
         [(Stage::Link, PAGE_PS), (Stage::Device, US + BUS_PS), (Stage::Medium, 250 * US)];
     assert_eq!(stages(&all[0]), expected);
+}
+
+/// Three pages read and two written: each for its time in the medium, and all units at all times.
+#[test]
+fn energy_is_that_of_the_times_of_the_media_and_of_all_units_standing_by() {
+    let watts = |text: &str| text.parse().unwrap();
+    let power =
+        StorePowerSpec { read: watts("50mW"), write: watts("115mW"), standby: watts("1mW") };
+    let spec = StoreSpec { power: Some(power), ..spec() };
+    let mut device = StoreDevice::new(&spec, &link_spec());
+    for request in [read(0, 0), read(1, 1), read(2, 16), write(3, 40), write(4, 41)] {
+        device.submit(0, request).expect("room");
+    }
+    let mut out = Vec::new();
+    device.advance(u64::MAX, &mut out);
+    assert_eq!(out.len(), 5);
+    let energy = device.activity(10_000 * US).energy;
+    let expected = [
+        ("read", 50e-3 * 3.0 * 25e-6),
+        ("write", 115e-3 * 2.0 * 250e-6),
+        ("standby", 16e-3 * 10e-3),
+    ];
+    for (part, (name, joules)) in energy.parts.iter().zip(expected) {
+        assert_eq!((part.component, part.part), ("store", name));
+        assert!(
+            (part.energy_j - joules).abs() < 1e-15,
+            "{name}: {} J, not {joules}",
+            part.energy_j
+        );
+    }
+    let not_counted: Vec<_> = energy.not_counted.iter().map(|it| it.component).collect();
+    assert_eq!((energy.parts.len(), not_counted), (3, vec!["link"]));
 }
 
 #[test]
@@ -317,6 +350,7 @@ fn the_devices_laws_hold() {
     let odd = StoreSpec {
         units: 3,
         queue_depth: 5,
+        power: None,
         unit_bandwidth: Bandwidth::from_bytes_per_second(333_333_333),
         read_latency: Duration::from_picoseconds(125_000),
         write_latency: Duration::from_picoseconds(1_250_000),

@@ -49,6 +49,8 @@ pub struct Unit {
     bus: Lane,
     first: Option<Working>,
     second: Option<Working>,
+    /// For how long the medium has read, and for how long it has written, in picoseconds.
+    medium_ps: [u64; 2],
 }
 
 impl Unit {
@@ -61,7 +63,21 @@ impl Unit {
             bus: Lane::new(bus_bytes_per_second),
             first: None,
             second: None,
+            medium_ps: [0; 2],
         }
+    }
+
+    /// For how long the medium has read, and for how long it has written, what is under way included.
+    pub fn medium_ps(&self) -> [u64; 2] {
+        self.medium_ps
+    }
+
+    /// The medium begins at `now_ps`; when it ends.
+    #[inline]
+    fn start_medium(&mut self, now_ps: u64, operation: Operation, page: u64) -> u64 {
+        let end_ps = self.medium.start(now_ps, operation, page);
+        self.medium_ps[usize::from(operation == Operation::Write)] += end_ps - now_ps;
+        end_ps
     }
 
     /// Queues the access numbered `index`, to the unit's page of this number.
@@ -105,7 +121,7 @@ impl Unit {
         let mut working = self.first.take_if(|working| working.end_ps <= now_ps)?;
         working.turn.second_ps = now_ps;
         working.end_ps = if working.turn.write {
-            self.medium.start(now_ps, Operation::Write, working.page)
+            self.start_medium(now_ps, Operation::Write, working.page)
         } else {
             self.cross_bus(now_ps)
         };
@@ -127,7 +143,7 @@ impl Unit {
         let end_ps = if write {
             self.cross_bus(now_ps)
         } else {
-            self.medium.start(now_ps, Operation::Read, page)
+            self.start_medium(now_ps, Operation::Read, page)
         };
         let turn = Turn { write, first_ps: now_ps, first_end_ps: end_ps, second_ps: end_ps };
         self.first = Some(Working { index, page, turn, end_ps });

@@ -174,6 +174,7 @@ fn data_move_after_the_refreshes_that_the_controller_gives() {
             unit_bandwidth: "4GB/s".parse().unwrap(),
             controller_latency: ns(0),
             queue_depth: 64,
+            power: None,
         };
         let mut store = StoreDevice::new(&store, &spec());
         dram.start_log();

@@ -277,6 +277,7 @@ fn real_behind(spec: &HybridSpec, link: &dyn LinkDescription) -> Hybrid<Dram, St
         unit_bandwidth: Bandwidth::from_bytes_per_second(4_000_000_000),
         controller_latency: Duration::from_picoseconds(100_000),
         queue_depth: 6,
+        power: None,
     };
     let tags = super::tag_cache::TagLayout::new(spec, SPACE_BYTES, LINE_BYTES as u32);
     let tads = TadLayout::of(&spec.cache, &dram);

@@ -59,6 +59,7 @@ pub fn store() -> StoreSpec {
         unit_bandwidth: "1GB/s".parse().unwrap(),
         controller_latency: us(0),
         queue_depth: 256,
+        power: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use super::super::arm::SeekCurve;
 use super::super::geometry::REVOLUTION;
 use super::*;
+use crate::device::DeviceDescription;
 
 #[test]
 fn the_curve_goes_through_the_three_times_of_the_data_sheet() {
@@ -157,4 +158,60 @@ fn writes_to_far_tracks_settle() {
     let page = far.expect("one of them comes by within the half millisecond of settling");
     assert_eq!(at(page, true) - at(page, false), TURN, "it misses its sector");
     assert_eq!(at(16, true), at(16, false), "but not on the next cylinder");
+}
+
+/// What a disk takes beyond idle is for the time in which it positions, waits for a sector, or passes it.
+#[test]
+fn energy_is_that_of_idle_and_of_what_the_mechanism_does_beyond() {
+    let watts = |text: &str| text.parse().unwrap();
+    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("12W"), transfer: watts("10W") };
+    let mut disk = Disk::new(&DiskSpec { power: Some(power), ..plain() });
+    let read_ps = one(&mut disk, 0, 700, false);
+    let written_ps = one(&mut disk, read_ps, 3, true) - read_ps;
+    let now_ps = 1_000_000_000_000;
+    let energy = disk.activity(now_ps).energy;
+    let counts = disk.counts;
+    // All the time of both but that of the controller, 100 us each.
+    let busy_ps = counts.positioning_ps + counts.rotation_ps + counts.transfer_ps;
+    assert_eq!(busy_ps, read_ps + written_ps - 2 * 100_000_000);
+    assert!(counts.positioning_ps > 0 && counts.rotation_ps > 0);
+    let accessed_ps = counts.rotation_ps + counts.transfer_ps;
+    let expected = [
+        ("idle", 9.0),
+        ("seek", 3.0 * counts.positioning_ps as f64 * 1e-12),
+        ("transfer", 1.0 * accessed_ps as f64 * 1e-12),
+    ];
+    for (part, (name, joules)) in energy.parts.iter().zip(expected) {
+        assert_eq!((part.component, part.part), ("disk", name));
+        assert!(
+            (part.energy_j - joules).abs() < 1e-12,
+            "{name}: {} J, not {joules}",
+            part.energy_j
+        );
+    }
+    assert_eq!((energy.parts.len(), energy.not_counted.len()), (3, 0));
+    // Of what is under way, as much as has been done.
+    disk.submit(now_ps, access(7, 60, false));
+    let (mut at_ps, mut before_j) = (now_ps, energy.total_j().unwrap());
+    while at_ps < now_ps + 60_000_000_000 {
+        at_ps += 100_000_000;
+        disk.advance(at_ps, &mut Vec::new());
+        let now_j = disk.activity(at_ps).energy.total_j().unwrap();
+        let power_w = (now_j - before_j) / 100e-6;
+        assert!((9.0..12.0 + 1e-6).contains(&(power_w + 1e-7)), "{power_w} W at {at_ps}");
+        before_j = now_j;
+    }
+    let unknown = Disk::new(&plain()).activity(now_ps).energy;
+    assert_eq!((unknown.total_j(), unknown.not_counted[0].component), (None, "disk"));
+}
+
+#[test]
+fn a_disk_that_works_takes_no_less_than_one_that_is_idle() {
+    let watts = |text: &str| text.parse().unwrap();
+    let power = DiskPowerSpec { idle: watts("9W"), seek: watts("8W"), transfer: watts("20000W") };
+    let mut problems = tierscope_units::Problems::new();
+    let spec = DiskSpec { power: Some(power), ..plain() };
+    DeviceDescription::check(&spec, "disk", &mut problems);
+    let found: Vec<_> = problems.iter().map(|problem| problem.path.as_str()).collect();
+    assert_eq!(found, ["disk.power.transfer", "disk.power.seek"]);
 }

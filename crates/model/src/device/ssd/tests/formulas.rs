@@ -245,9 +245,56 @@ fn energy_is_current_times_voltage_times_time() {
         let found = find(part);
         assert!((found - expected_j).abs() < 1e-12, "{part}: {found} J, not {expected_j}");
     }
-    assert!(energy.not_counted.is_empty());
+    let not_counted: Vec<_> = energy.not_counted.iter().map(|it| it.component).collect();
+    assert_eq!(not_counted, ["drive_dram"]);
     let unknown = Ssd::new(&spec()).activity(US).energy;
-    assert_eq!((unknown.parts.len(), unknown.not_counted.len()), (0, 2));
+    assert_eq!((unknown.parts.len(), unknown.not_counted.len()), (0, 3));
+}
+
+/// What moves through the drive's memory: pages of the host, those that are read from flash and kept or completed, and
+/// those that are programmed.
+#[test]
+fn the_drives_dram_takes_standby_and_what_moves_through_it() {
+    let dram_power = Some(SsdDramPowerSpec {
+        standby: "40mW".parse().unwrap(),
+        read_per_bit: "5pJ".parse().unwrap(),
+        write_per_bit: "4pJ".parse().unwrap(),
+    });
+    let mut it = SsdSpec { dram_power, ..written() };
+    it.buffer.read_cache = true;
+    let mut drive = Ssd::new(&checked(it));
+    let part = PageAccess { whole: false, bytes: 512, ..page_access(3, 9, true) };
+    run(
+        &mut drive,
+        &[
+            (0, page_access(0, 7, false)),         // from flash, and kept: 4 KiB in
+            (1000 * US, page_access(1, 7, false)), // from the buffer: 4 KiB out
+            (2000 * US, page_access(2, 8, true)), // into the buffer, and into flash: 4 KiB in, 4 KiB out
+            (3000 * US, part), // 512 B in, the rest of the page from flash in, the page into flash out
+        ],
+    );
+    let (page, now_ps) = (4096, 10_000 * US);
+    let report = drive.report();
+    let traffic = (report.dram.read_bytes, report.dram.written_bytes);
+    assert_eq!(traffic, (3 * page, 3 * page));
+    let energy = drive.activity(now_ps).energy;
+    let of_dram = |part| {
+        let named = energy.parts.iter().find(|it| (it.component, it.part) == ("drive_dram", part));
+        named.unwrap().energy_j
+    };
+    let bits = 8.0 * 3.0 * page as f64;
+    for (part, expected_j) in
+        [("standby", 40e-3 * 10e-3), ("read", 5e-12 * bits), ("write", 4e-12 * bits)]
+    {
+        let found = of_dram(part);
+        assert!((found - expected_j).abs() < 1e-15, "{part}: {found} J, not {expected_j}");
+    }
+    let sum_j: f64 = energy.parts.iter().map(|it| it.energy_j).sum();
+    assert_eq!(energy.total_j(), Some(sum_j));
+    let later = drive.activity(2 * now_ps);
+    let since = later.since(&drive.activity(now_ps)).energy;
+    assert_eq!(since.parts.iter().map(|it| it.energy_j).sum::<f64>(), since.total_j().unwrap());
+    assert!((since.total_j().unwrap() - 40e-3 * 10e-3).abs() < 1e-12, "standby alone goes on");
 }
 
 #[test]
