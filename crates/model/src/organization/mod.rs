@@ -23,7 +23,7 @@ use crate::request::{
 };
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use surroundings::whole;
+use surroundings::{check_number_of_sets, whole};
 use tierscope_units::{Problems, Size};
 
 /// What lies below the on-chip caches and the memory-management unit.

@@ -5,7 +5,8 @@ use super::{FillPolicy, Hybrid, MissPredictorKind, PrefetcherKind, TadLayout};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
-    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
+    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings,
+    check_number_of_sets, whole,
 };
 use crate::power::Saving;
 use crate::replacement::PolicyKind;
@@ -324,6 +325,15 @@ impl DramCacheSpec {
         let set = Size::from_bytes(page.bytes().saturating_mul(ways));
         let capacity = self.capacity;
         if capacity >= set && capacity.bytes().is_multiple_of(set.bytes()) {
+            let what = format!("sets of {ways} pages ({path}.ways, {path}.page)");
+            let key = format!("{path}.capacity");
+            check_number_of_sets(
+                &key,
+                capacity,
+                (&what, set),
+                "more ways, or larger pages",
+                problems,
+            );
             return;
         }
         let pages = capacity.bytes() / page.bytes();
