@@ -24,6 +24,7 @@ use crate::request::{
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use surroundings::{check_number_of_sets, whole};
+use tierscope_kernel::Timeline;
 use tierscope_units::{Problems, Size};
 
 /// What lies below the on-chip caches and the memory-management unit.
@@ -139,8 +140,31 @@ pub trait Organization: Send {
         false
     }
 
-    /// Writes every dirty page to the store from now on; true once none is left.
+    /// Writes every page to the store that is dirty now; true once that is done. The first call begins the flush, and
+    /// it is to be repeated, at any later time, until it says true. It is for what was answered before it began.
     fn flush(&mut self, now_ps: u64) -> bool;
+
+    /// What the flush that is under way, or was done last, has waited for since it began: how its time divides into
+    /// stages, as far as it tells that.
+    fn flush_stages(&self) -> Timeline {
+        Timeline::new()
+    }
+
+    /// The same as [`Organization::flush`] in functional warming, at once. Pages that were written to the store.
+    fn warm_flush(&mut self, _now_ps: u64) -> PagesMoved {
+        PagesMoved::default()
+    }
+
+    /// When what it has taken outlives a failure of power, if its store keeps its word ([`Organization::keeps`]): by
+    /// default never.
+    fn durable(&self) -> Durable {
+        Durable::Never
+    }
+
+    /// Whether its store keeps what it has answered when power fails.
+    fn keeps(&self) -> bool {
+        true
+    }
 
     /// Itself, where its power may fail.
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {
@@ -155,6 +179,17 @@ pub trait Organization: Send {
 
     /// A second one that stands where this one stands. Large state is shared until written.
     fn fork(&mut self) -> Box<dyn Organization>;
+}
+
+/// When a line that an organization has taken outlives a failure of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// Never, as far as its memory holds it: that is volatile, and nobody can have it written elsewhere.
+    Never,
+    /// Once it is answered: memory itself is non-volatile.
+    Answered,
+    /// Once a flush is done that has begun after it was answered.
+    Flushed,
 }
 
 /// Pages that moved between DRAM and the store for a request: not those prefetched, nor what went for

@@ -18,6 +18,7 @@ use tierscope_kernel::{
     CowMap, DepthSeries, HeatMap, LatencyHistogram, Stage, StageTimes, Timeline,
 };
 use tierscope_model::activity::{Activity, Energy};
+use tierscope_model::organization::Durable;
 use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
@@ -65,7 +66,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 17];
+pub(super) type Incidental = [u64; 18];
 
 /// Counters.
 #[derive(Debug)]
@@ -110,6 +111,8 @@ pub(super) struct Account {
     pub lines_past: u64,
     pub flushes: u64,
     pub flushed_lines: u64,
+    /// Flushes of a DRAM cache that syncs of files have asked for.
+    pub flushes_of_cache: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
     /// a line on its way for another: without time, as in functional warming, it would be there.
     pub beyond_first: u64,
@@ -171,6 +174,7 @@ impl Account {
             lines_past: 0,
             flushes: 0,
             flushed_lines: 0,
+            flushes_of_cache: 0,
             beyond_first: 0,
             faults: 0,
             calls: 0,
@@ -361,7 +365,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 17] {
+    fn incidental_counters(&mut self) -> [&mut u64; 18] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -376,6 +380,7 @@ impl Account {
             &mut self.lines_past,
             &mut self.flushes,
             &mut self.flushed_lines,
+            &mut self.flushes_of_cache,
             &mut self.beyond_first,
             &mut self.faults,
             &mut self.interrupts,
@@ -848,6 +853,7 @@ impl Machine {
             ("non_temporal_lines", self.in_all(|account| account.lines_past)),
             ("cache_flushes", self.in_all(|account| account.flushes)),
             ("cache_flush_writes", self.in_all(|account| account.flushed_lines)),
+            ("dram_cache_flushes", self.in_all(|account| account.flushes_of_cache)),
         ];
         let past = past.into_iter().filter(|(_, count)| *count > 0);
         counters.extend(past.map(|(name, count)| (name.to_string(), count)));
@@ -913,12 +919,17 @@ impl Machine {
         notes.extend(self.spec.without_effect(self.organization.takes_control()));
         let stale = self.stale_loads();
         let syncs = self.in_all(|account| account.syncs);
-        if syncs > 0 && !self.fixed.paging && self.spec.hams.is_none() {
+        if syncs > 0 && !self.fixed.paging && self.fixed.durable == Durable::Never {
             notes.push(format!(
-                "{} calls asked that a file be made durable (fsync, msync) and took their path through \
-                 the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \
-                 so that these calls give no durability",
-                syncs
+                "{syncs} calls asked that a file be made durable (fsync, msync) and took their path through \
+                 the kernel only: files lie in main memory here, which a failure of power takes, so that \
+                 these calls give no durability"
+            ));
+        } else if syncs > 0 && !self.fixed.paging && !self.organization.keeps() {
+            notes.push(format!(
+                "{syncs} calls asked that a file be made durable (fsync, msync), and what they have written \
+                 back lies in a buffer of the store that a failure of power takes, so that these calls give \
+                 no durability"
             ));
         }
         let in_vain = self.in_all(|account| account.direct_in_vain);

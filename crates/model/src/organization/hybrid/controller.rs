@@ -103,6 +103,8 @@ pub struct Controller {
     /// Prefetches whose tag is being read from DRAM.
     pub(super) probing_prefetches: usize,
     pub(super) flush: Option<Flush>,
+    /// Where the time of the flush went that is under way, or was done last.
+    pub(super) flush_stages: Timeline,
     pub(super) warming: Warming,
     pub(super) report: OrganizationReport,
     /// Broken on purpose: see [`Controller::forget_write_backs`].
@@ -170,6 +172,7 @@ impl Controller {
             miss_predictor: MissPredictor::new(cache.miss_predictor, depth),
             probing_prefetches: 0,
             flush: None,
+            flush_stages: Timeline::new(),
             warming: Warming::default(),
             report: OrganizationReport::default(),
             #[cfg(test)]
