@@ -273,6 +273,10 @@ impl Organization for Interleaved {
         kept
     }
 
+    fn takes_hints(&self) -> bool {
+        self.parts.iter().all(|part| part.takes_hints())
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         for index in 0..self.parts.len() {
             // Whoever has flushed waits for the others, and does not begin anew.

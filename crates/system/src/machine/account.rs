@@ -111,6 +111,9 @@ pub(super) struct Account {
     pub lines_past: u64,
     pub flushes: u64,
     pub flushed_lines: u64,
+    /// Hints of what a program will need, and those of addresses at which nothing is mapped.
+    pub hints: u64,
+    pub hints_unmapped: u64,
     /// Flushes of a DRAM cache that syncs of files have asked for.
     pub flushes_of_cache: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
@@ -174,6 +177,8 @@ impl Account {
             lines_past: 0,
             flushes: 0,
             flushed_lines: 0,
+            hints: 0,
+            hints_unmapped: 0,
             flushes_of_cache: 0,
             beyond_first: 0,
             faults: 0,
@@ -903,6 +908,8 @@ impl Machine {
         }
         let fills = report.fill.iter().flat_map(|fills| fills.named());
         counters.extend(fills.map(|(name, count)| (name.to_string(), count)));
+        let promotion = report.promotion.iter().flat_map(|promotion| promotion.named());
+        counters.extend(promotion.map(|(name, count)| (name.to_string(), count)));
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(counters_of(activity));
         let own = report.hams.iter().flat_map(|hams| hams.named());
@@ -932,6 +939,21 @@ impl Machine {
                  no durability"
             ));
         }
+        let hints = self.in_all(|account| account.hints);
+        if hints > 0 && !self.fixed.paging && !self.organization.takes_hints() {
+            notes.push(format!(
+                "{hints} hints of what will be needed (madvise, --hints) had no effect: this machine brings \
+                 nothing ahead of need; hybrid does, and machines whose operating system pages files"
+            ));
+        }
+        let unmapped = self.in_all(|account| account.hints_unmapped);
+        if unmapped > 0 {
+            notes.push(format!(
+                "{unmapped} hints of what will be needed (madvise, --hints) had no effect: nothing is mapped \
+                 at their addresses"
+            ));
+        }
+        notes.extend(self.stream.remarks());
         let in_vain = self.in_all(|account| account.direct_in_vain);
         if in_vain > 0 {
             notes.push(format!(

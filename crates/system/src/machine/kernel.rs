@@ -512,6 +512,8 @@ impl Machine {
                 })?;
                 steps.extend(self.work_steps(&work));
                 if advice == Advice::WillNeed as u64 {
+                    self.account.hints += 1;
+                    self.account.hints_unmapped += u64::from(!self.paging.maps(address, length));
                     self.will_need(address, length, now_ps);
                 }
             }

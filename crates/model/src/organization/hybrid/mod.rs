@@ -391,6 +391,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         kept
     }
 
+    fn takes_hints(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.controller.flush(now_ps, &mut self.actions);
         let told = self.note_flush(done);

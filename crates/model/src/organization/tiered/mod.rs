@@ -494,6 +494,7 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
 
     fn report(&self) -> OrganizationReport {
         OrganizationReport {
+            promotion: self.near.as_ref().map(|near| near.promoted()),
             traffic: self.traffic,
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
             ..self.report.clone()

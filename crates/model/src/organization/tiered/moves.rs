@@ -26,6 +26,8 @@ impl<D: Device, S: Device> Tiered<D, S> {
         };
         near.tags.insert_at(way, page, flag::PINNED);
         let dirty = victim.is_some_and(|victim| victim.dirty());
+        near.promotions += 1;
+        near.demotions += u64::from(victim.is_some());
         let waits = dirty && near.concerns_flush();
         let index = near.moves.insert(Move {
             page: Some(page),
@@ -285,6 +287,9 @@ impl<D: Device, S: Device> Tiered<D, S> {
         let place = near.tags.place(page);
         let bytes = near.page_bytes;
         let promoted = near.promoter.access(page, place != Place::Pinned);
+        let leaves = matches!(place, Place::Taken(..));
+        near.promotions += u64::from(promoted);
+        near.demotions += u64::from(promoted && leaves);
         let victim = match place {
             Place::Taken(way, victim) if promoted => {
                 near.tags.insert_at(way, page, 0);

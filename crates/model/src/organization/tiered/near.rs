@@ -2,10 +2,10 @@
 
 use super::promotion::Promoter;
 use crate::cache::{TagStore, WayRef};
-use crate::organization::PromotionSpec;
 use crate::organization::hybrid::append_tail;
 use crate::organization::hybrid::page_map::PageMap;
 use crate::organization::hybrid::port::Port;
+use crate::organization::{PromotionReport, PromotionSpec};
 use crate::replacement::Lru;
 use crate::request::Device;
 use tierscope_kernel::{Slab, Timeline};
@@ -79,6 +79,9 @@ pub(super) struct Near<D> {
     pub(super) moving: PageMap,
     pub(super) page_bytes: u64,
     pub(super) mapping_ps: u64,
+    /// Pages that were promoted, and those that left for them.
+    pub(super) promotions: u64,
+    pub(super) demotions: u64,
     pub(super) flush: Option<Flush>,
     /// Where the time of the flush went that is under way, or was done last.
     pub(super) flush_stages: Timeline,
@@ -109,6 +112,8 @@ impl<D: Device> Near<D> {
             moving: PageMap::with_capacity(2 * most_moves),
             page_bytes,
             mapping_ps: spec.mapping_latency.picoseconds(),
+            promotions: 0,
+            demotions: 0,
             flush: None,
             flush_stages: Timeline::new(),
         }
@@ -152,6 +157,13 @@ impl<D: Device> Near<D> {
                 Route::Near(way)
             }
         }
+    }
+
+    /// What was promoted, and when pages are.
+    pub(super) fn promoted(&self) -> PromotionReport {
+        let (threshold, least_threshold) = self.promoter.thresholds();
+        let Near { promotions, demotions, .. } = *self;
+        PromotionReport { promotions, demotions, threshold, least_threshold }
     }
 
     /// A flush begins: it waits for what is on its way to the far memory already.
