@@ -124,6 +124,8 @@ fn who_gives_no_durability_says_so_and_takes_the_kernels_path_only() {
     let volatile = [("ssd.buffer.capacitors", "false")];
     for (name, sets, flushes) in [
         ("oracle/quick", &[][..], false),
+        ("optane-m/quick", &[], false),
+        ("hybrid/quick", &[("hybrid.flush_at_sync", "false")], false),
         ("cxl-tiering/quick", &[], false),
         ("flatflash-p/quick", &volatile, true),
         ("hams-le/quick", &volatile, true),
@@ -149,6 +151,7 @@ fn adversarial(points: u64, weaken: &[Weakness]) -> CrashOptions {
 fn fail(name: &str, weaken: &[Weakness]) -> Result<CrashReport, CrashError> {
     let sets: &[_] = match name {
         "hybrid/quick" => &[("hybrid.cache.capacity", "2MiB")],
+        "hybrid/alloy/quick" => &[("hybrid.flush_at_sync", "true")],
         "flatflash-m/quick" => &[
             ("tiered.promotion.capacity", "1MiB"),
             ("tiered.promotion.most_threshold", "2"),

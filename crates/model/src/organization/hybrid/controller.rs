@@ -75,6 +75,7 @@ pub struct Controller {
     pub(super) fill_policy: FillPolicy,
     pub(super) fill_report: FillReport,
     pub(super) critical_line_first: bool,
+    pub(super) flush_at_sync: bool,
     pub(super) eager_write_back: bool,
     tag_store_bytes: u64,
     /// Where tags lie in DRAM.
@@ -149,6 +150,7 @@ impl Controller {
             fill_policy: cache.fill,
             fill_report: FillReport::default(),
             critical_line_first: spec.critical_line_first,
+            flush_at_sync: spec.flush_at_sync,
             eager_write_back: spec.eager_write_back,
             tag_store_bytes: tag_store_bytes(spec, store_bytes),
             tag_cache: TagCache::new(spec, store_bytes, line_bytes).map(Box::new),

@@ -424,7 +424,8 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
     fn durable(&self) -> Durable {
         match self.saving.holds(Weaknesses::default()) {
             true => Durable::Answered,
-            false => Durable::Flushed,
+            false if self.controller.flush_at_sync => Durable::Flushed,
+            false => Durable::Never,
         }
     }
 

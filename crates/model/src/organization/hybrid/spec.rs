@@ -40,6 +40,10 @@ pub struct HybridSpec {
     pub eager_write_back: bool,
     /// Whether the requested line goes ahead of the rest of its page.
     pub critical_line_first: bool,
+    /// Whether a sync of a file (fsync, fdatasync, msync, sync) has the whole cache flushed, and waits until the store
+    /// has it, where the cache does not save itself. Without it such a call takes its path through the kernel only, as
+    /// one on tmpfs does (`noop_fsync`, fs/libfs.c).
+    pub flush_at_sync: bool,
 }
 
 /// Ways of a DRAM cache at most.
