@@ -71,7 +71,8 @@ fn what_forces_a_file_on_a_dram_cache_ends_when_the_store_has_every_dirty_page()
         let rounds = (with.store_bytes.written / PAGE).div_ceil(units);
         let took_ps = (with.time_s - without.time_s) * 1e12;
         assert!(took_ps > (rounds * write_ps) as f64, "{force:?}: {took_ps} ps");
-        assert!(took_ps < (2 * rounds * write_ps) as f64, "{force:?}: {took_ps} ps");
+        // Units are those of addresses: some have more of these pages than others.
+        assert!(took_ps < (3 * rounds * write_ps) as f64, "{force:?}: {took_ps} ps");
         // The thread has waited for the store above all.
         let of_store = ["store_queue", "device", "medium", "link"];
         let waited_ns = of_store.map(|stage| spent(&with, stage) - spent(&without, stage));
