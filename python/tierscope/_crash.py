@@ -32,6 +32,7 @@ Weakness = Literal[
     "early-commit",
     "unordered-data",
     "no-battery",
+    "no-line-write-back",
 ]
 """What can be left out on purpose, so that the check has something to find."""
 

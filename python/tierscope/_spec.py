@@ -2039,6 +2039,14 @@ class Hybrid(_Spec):
     critical_line_first: bool | None = None
     """Whether the requested line goes ahead of the rest of its page."""
 
+    flush_at_sync: bool | None = None
+    """Whether a sync of a file (fsync, fdatasync, msync, sync) has the whole cache flushed, and
+    waits until the store has it, where the cache does not save itself.
+
+    Without it such a call takes its path through the kernel only, as one on tmpfs does
+    (`noop_fsync`, fs/libfs.c).
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Hams(_Spec):

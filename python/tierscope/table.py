@@ -417,13 +417,20 @@ def _block_layer_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
 
 
 def _tiering_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
-    """Rows of pages that the kernel moved between two nodes; none where there is one."""
+    """Rows of pages that moved between DRAM and the memory behind it; none where none can."""
     row = _row_of(systems, "promoted_pages")
+    kernel = _row_of(systems, "protected_pages")
+    threshold = _row_of(systems, "promotion_threshold")
     return [
         *row("Pages moved to DRAM", lambda c: fmt.count(c["promoted_pages"])),
         *row("  moved out of it", lambda c: fmt.count(c["demoted_pages"])),
-        *row("  entries taken away to find them", lambda c: fmt.count(c["protected_pages"])),
-        *row("  faults of these", lambda c: fmt.count(c["hint_faults"])),
+        *threshold(
+            "  accesses before a page moves, at the end",
+            lambda c: fmt.count(c["promotion_threshold"]),
+        ),
+        *threshold("  the fewest", lambda c: fmt.count(c["promotion_threshold_least"])),
+        *kernel("  entries taken away to find them", lambda c: fmt.count(c["protected_pages"])),
+        *kernel("  faults of these", lambda c: fmt.count(c["hint_faults"])),
     ]
 
 

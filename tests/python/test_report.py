@@ -311,6 +311,25 @@ def test_the_block_layer_has_rows_where_a_machine_has_one() -> None:
     assert "Requests of the block layer" not in dict(table.rows(plain.data))
 
 
+def test_pages_that_are_promoted_have_rows_and_the_threshold_that_was_reached() -> None:
+    small = ts.system("flatflash-m/quick").with_sets(
+        [("tiered.promotion.most_threshold", "3"), ("tiered.promotion.capacity", "1MiB")]
+    )
+    result = ts.run(small, ts.workload("gups", updates=20000, table="4MiB"))
+    counters = result["flatflash-m/quick"]["counters"]
+    told = dict(table.rows(result.data))
+    assert counters["promoted_pages"] > counters["demoted_pages"] > 0
+    assert 1 <= counters["promotion_threshold_least"] <= counters["promotion_threshold"] <= 3
+    for label, key in [
+        ("Pages moved to DRAM", "promoted_pages"),
+        ("  moved out of it", "demoted_pages"),
+        ("  accesses before a page moves, at the end", "promotion_threshold"),
+        ("  the fewest", "promotion_threshold_least"),
+    ]:
+        assert told[label] == {"flatflash-m/quick": fmt.count(counters[key])}
+    assert "  faults of these" not in told
+
+
 def test_two_nodes_of_memory_have_rows_and_say_where_one_was_enough() -> None:
     small = ts.system("cxl-tiering/quick").with_sets([("tiering.capacity", "32MiB")])
     result = ts.run(small, ts.workload("gups", updates=3000, table="64MiB", touched=True))

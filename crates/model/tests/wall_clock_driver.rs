@@ -274,6 +274,7 @@ fn spec(ways: u32, tags: TagStore) -> HybridSpec {
         prefetch_streams: 1,
         eager_write_back: false,
         critical_line_first: true,
+        flush_at_sync: true,
     }
 }
 

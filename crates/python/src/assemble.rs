@@ -122,7 +122,7 @@ fn all_fits(systems: &[SystemSpec], results: &BTreeMap<String, SystemResult>) ->
     let used = in_mib(footprint_bytes);
     (told && footprint_bytes <= least_bytes).then(|| match results.iter().next() {
         Some((name, result)) if results.len() == 1 => {
-            let tells = match result.counters.contains_key("demoted_pages") {
+            let tells = match result.counters.contains_key("protected_pages") {
                 true => "nothing of the memory behind it",
                 false => "of the store only how it fills the DRAM at first",
             };

@@ -79,7 +79,8 @@ fn asks_as(system: &SystemSpec, other: &SystemSpec) -> bool {
         && !other.check_data;
     let bytes = |one: &SystemSpec| {
         let organization = one.build_organization().filter(|it| !it.takes_control())?;
-        one.paging().is_none().then(|| organization.memory_bytes())
+        // What a sync writes back of on-chip caches is the organization's to say.
+        one.paging().is_none().then(|| (organization.memory_bytes(), organization.durable()))
     };
     alike && bytes(system).is_some_and(|own| bytes(other) == Some(own))
 }

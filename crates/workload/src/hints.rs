@@ -217,6 +217,17 @@ impl Stream for Hinted {
         self.inner.ended_early()
     }
 
+    fn remarks(&self) -> Vec<String> {
+        let absent = self.hints.threads.iter().filter(|(id, _)| !self.threads.contains_key(id));
+        let absent = absent.map(|(thread, hints)| {
+            let (count, s) = (hints.len(), if hints.len() == 1 { "" } else { "s" });
+            format!(
+                "{count} hint{s} (--hints) of thread {thread} had no effect: no such thread has run"
+            )
+        });
+        self.inner.remarks().into_iter().chain(absent).collect()
+    }
+
     fn files(&self) -> Arc<Vec<FileInfo>> {
         self.inner.files()
     }
@@ -241,6 +252,18 @@ mod tests {
         let parameters = [of("table", "1MiB".into()), of("updates", serde_json::Value::from(500))];
         let (stream, _) = find("gups").unwrap().make(&parameters, 7).unwrap();
         Box::new(Hinted::new(stream, Arc::new(read(text).unwrap())))
+    }
+
+    #[test]
+    fn hints_of_threads_that_never_run_are_told() {
+        let mut stream = hinted("1 0x1000 4096\n1 0x1000 4096 7\n2 0x1000 4096 7");
+        let mut out = Vec::new();
+        while stream.pull(0, 100, &mut out).unwrap() == Pull::More {}
+        assert_eq!(
+            stream.remarks(),
+            ["2 hints (--hints) of thread 7 had no effect: no such thread has run"]
+        );
+        assert!(hinted("1 0x1000 4096").fork().remarks().len() == 1, "nothing has run yet");
     }
 
     #[test]

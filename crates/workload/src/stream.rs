@@ -113,6 +113,11 @@ pub trait Stream: Send {
         None
     }
 
+    /// What of it has had no effect up to now, for people.
+    fn remarks(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The files that the workload used so far, by number: name and size at first use.
     fn files(&self) -> Arc<Vec<FileInfo>> {
         Arc::new(Vec::new())

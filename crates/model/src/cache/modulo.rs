@@ -16,9 +16,12 @@ impl Modulo {
     /// Numerators have at most this many bits.
     pub const BITS: u32 = 56;
 
-    /// Remainders by `divisor`, from 1 to 2^32.
+    /// The largest divisor.
+    pub const MOST: u64 = 1 << 32;
+
+    /// Remainders by `divisor`, from 1 to [`Modulo::MOST`].
     pub fn new(divisor: u64) -> Self {
-        assert!((1..=1 << 32).contains(&divisor), "a divisor lies from 1 to 2^32: {divisor}");
+        assert!((1..=Self::MOST).contains(&divisor), "a divisor lies from 1 to 2^32: {divisor}");
         let mask = if divisor.is_power_of_two() { divisor - 1 } else { u64::MAX };
         let bits = u64::BITS - (divisor - 1).leading_zeros();
         let shift = Self::BITS + bits;

@@ -12,7 +12,9 @@ mod pages;
 mod power;
 
 use super::versions::History;
-use super::{Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings};
+use super::{
+    Durable, Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings,
+};
 use crate::activity::Activity;
 use crate::device::AnyDevice;
 use crate::power::PowerFailure;
@@ -533,6 +535,14 @@ impl Organization for BlockDevice {
     /// Nothing here is dirty.
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
+    }
+
+    fn durable(&self) -> Durable {
+        Durable::Answered
+    }
+
+    fn keeps(&self) -> bool {
+        self.device.keeps_answered()
     }
 
     fn report(&self) -> OrganizationReport {

@@ -4,12 +4,13 @@
 //! own, which follow each other without gaps. What is said here holds for whichever organization hardware
 //! manages by itself; memory that the operating system pages is on one controller.
 
-use super::{Organization, OrganizationReport, PagesMoved};
+use super::{Durable, Organization, OrganizationReport, PagesMoved};
 use crate::activity::Activity;
 use crate::request::{Full, LineRequest, LineResponse, PageRequest, Response, Tell};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
 use std::ops::Range;
+use tierscope_kernel::Timeline;
 use tierscope_units::{Problems, Size};
 
 /// Controllers of a machine, at most.
@@ -103,6 +104,8 @@ pub struct Interleaved {
     parts: Vec<Box<dyn Organization>>,
     /// When something happens next at each; `u64::MAX` where nothing will.
     next_ps: Vec<u64>,
+    /// Which have done their part of the flush under way.
+    flushed: Vec<bool>,
     layout: Layout,
 }
 
@@ -115,7 +118,8 @@ impl Interleaved {
         assert!(!parts.is_empty(), "there is a controller");
         let layout =
             Layout { count: parts.len() as u64, shift: spec.interleave.bytes().trailing_zeros() };
-        let mut interleaved = Interleaved { next_ps: vec![u64::MAX; parts.len()], parts, layout };
+        let (next_ps, flushed) = (vec![u64::MAX; parts.len()], vec![false; parts.len()]);
+        let mut interleaved = Interleaved { parts, next_ps, flushed, layout };
         (0..interleaved.parts.len()).for_each(|index| interleaved.look(index));
         interleaved
     }
@@ -269,13 +273,47 @@ impl Organization for Interleaved {
         kept
     }
 
+    fn takes_hints(&self) -> bool {
+        self.parts.iter().all(|part| part.takes_hints())
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
-        let mut done = true;
         for index in 0..self.parts.len() {
-            done &= self.parts[index].flush(now_ps);
-            self.look(index);
+            // Whoever has flushed waits for the others, and does not begin anew.
+            if !self.flushed[index] {
+                self.flushed[index] = self.parts[index].flush(now_ps);
+                self.look(index);
+            }
+        }
+        let done = self.flushed.iter().all(|flushed| *flushed);
+        if done {
+            self.flushed.fill(false);
         }
         done
+    }
+
+    /// All begin at once: what the one has waited for that ends last.
+    fn flush_stages(&self) -> Timeline {
+        let stages = self.parts.iter().map(|part| part.flush_stages());
+        stages.max_by_key(Timeline::total_ps).unwrap_or_default()
+    }
+
+    fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
+        let mut all = PagesMoved::default();
+        for part in &mut self.parts {
+            let PagesMoved { read, written } = part.warm_flush(now_ps);
+            all = PagesMoved { read: all.read + read, written: all.written + written };
+        }
+        all
+    }
+
+    /// They are alike.
+    fn durable(&self) -> Durable {
+        self.parts.first().map_or(Durable::Never, |part| part.durable())
+    }
+
+    fn keeps(&self) -> bool {
+        self.parts.iter().all(|part| part.keeps())
     }
 
     fn report(&self) -> OrganizationReport {
@@ -294,6 +332,7 @@ impl Organization for Interleaved {
         Box::new(Interleaved {
             parts: self.parts.iter_mut().map(|part| part.fork()).collect(),
             next_ps: self.next_ps.clone(),
+            flushed: self.flushed.clone(),
             layout: self.layout,
         })
     }

@@ -8,8 +8,8 @@ mod versions;
 
 pub use hams::{HamsCounts, HamsReport};
 pub use hybrid::{
-    DramCacheSpec, FillPolicy, FillReport, MissPredictorKind, MissPredictorReport, TagCacheReport,
-    TagCacheSpec, TagStore,
+    DramCacheSpec, FillPolicy, FillReport, MissPredictorKind, MissPredictorReport, PrefetcherKind,
+    TagCacheReport, TagCacheSpec, TagStore,
 };
 pub use interleaved::{ControllersSpec, Interleaved};
 pub use surroundings::Surroundings;
@@ -23,7 +23,8 @@ use crate::request::{
 };
 use serde::{Deserialize, Serialize};
 use std::any::Any;
-use surroundings::whole;
+use surroundings::{check_number_of_sets, whole};
+use tierscope_kernel::Timeline;
 use tierscope_units::{Problems, Size};
 
 /// What lies below the on-chip caches and the memory-management unit.
@@ -139,8 +140,36 @@ pub trait Organization: Send {
         false
     }
 
-    /// Writes every dirty page to the store from now on; true once none is left.
+    /// Whether [`Organization::will_need`] does anything.
+    fn takes_hints(&self) -> bool {
+        false
+    }
+
+    /// Writes every page to the store that is dirty now; true once that is done. The first call begins the flush, and
+    /// it is to be repeated, at any later time, until it says true. It is for what was answered before it began.
     fn flush(&mut self, now_ps: u64) -> bool;
+
+    /// What the flush that is under way, or was done last, has waited for since it began: how its time divides into
+    /// stages, as far as it tells that.
+    fn flush_stages(&self) -> Timeline {
+        Timeline::new()
+    }
+
+    /// The same as [`Organization::flush`] in functional warming, at once. Pages that were written to the store.
+    fn warm_flush(&mut self, _now_ps: u64) -> PagesMoved {
+        PagesMoved::default()
+    }
+
+    /// When what it has taken outlives a failure of power, if its store keeps its word ([`Organization::keeps`]): by
+    /// default never.
+    fn durable(&self) -> Durable {
+        Durable::Never
+    }
+
+    /// Whether its store keeps what it has answered when power fails.
+    fn keeps(&self) -> bool {
+        true
+    }
 
     /// Itself, where its power may fail.
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {
@@ -155,6 +184,17 @@ pub trait Organization: Send {
 
     /// A second one that stands where this one stands. Large state is shared until written.
     fn fork(&mut self) -> Box<dyn Organization>;
+}
+
+/// When a line that an organization has taken outlives a failure of power.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// Never, as far as its memory holds it: that is volatile, and nobody can have it written elsewhere.
+    Never,
+    /// Once it is answered: memory itself is non-volatile.
+    Answered,
+    /// Once a flush is done that has begun after it was answered.
+    Flushed,
 }
 
 /// Pages that moved between DRAM and the store for a request: not those prefetched, nor what went for
@@ -198,6 +238,52 @@ pub struct OrganizationReport {
     pub stale_reads: u64,
     /// What HAMS counted of itself, where it is it.
     pub hams: Option<HamsReport>,
+    /// What a memory behind a link counted of pages that came to DRAM, where pages do.
+    pub promotion: Option<PromotionReport>,
+}
+
+/// What a memory whose pages are promoted to DRAM counted of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromotionReport {
+    /// Pages that were promoted.
+    pub promotions: u64,
+    /// Pages that left DRAM for these, written or not.
+    pub demotions: u64,
+    /// Accesses after which a page was promoted at last.
+    pub threshold: u32,
+    /// The fewest, over the whole run, after which one would have been.
+    pub least_threshold: u32,
+}
+
+impl PromotionReport {
+    /// What was counted since `before`; thresholds are as they are.
+    fn since(self, before: PromotionReport) -> Self {
+        PromotionReport {
+            promotions: self.promotions - before.promotions,
+            demotions: self.demotions - before.demotions,
+            ..self
+        }
+    }
+
+    /// What two counted together, and the lower thresholds of the two.
+    fn together(self, other: PromotionReport) -> Self {
+        PromotionReport {
+            promotions: self.promotions + other.promotions,
+            demotions: self.demotions + other.demotions,
+            threshold: self.threshold.min(other.threshold),
+            least_threshold: self.least_threshold.min(other.least_threshold),
+        }
+    }
+
+    /// Each count by its name in results.
+    pub fn named(&self) -> [(&'static str, u64); 4] {
+        [
+            ("promoted_pages", self.promotions),
+            ("demoted_pages", self.demotions),
+            ("promotion_threshold", self.threshold.into()),
+            ("promotion_threshold_least", self.least_threshold.into()),
+        ]
+    }
 }
 
 impl OrganizationReport {
@@ -219,6 +305,7 @@ impl OrganizationReport {
             fill: self.fill.map(|it| it.since(&before.fill.unwrap_or_default())),
             traffic: self.traffic.since(&before.traffic),
             hams: self.hams.map(|hams| hams.since(&before.hams.unwrap_or_default())),
+            promotion: self.promotion.map(|it| it.since(before.promotion.unwrap_or_default())),
             ..*self
         }
     }
@@ -244,6 +331,7 @@ impl OrganizationReport {
             traffic: self.traffic.together(&other.traffic),
             stale_reads: self.stale_reads + other.stale_reads,
             hams: self.hams.map(|_| of(self).together(&of(other))),
+            promotion: self.promotion.zip(other.promotion).map(|(one, two)| one.together(two)),
         }
     }
 }

@@ -4,7 +4,8 @@ mod power;
 
 use super::versions::RequestVersions;
 use super::{
-    DramSize, Organization, OrganizationDescription, OrganizationReport, PagesMoved, Surroundings,
+    DramSize, Durable, Organization, OrganizationDescription, OrganizationReport, PagesMoved,
+    Surroundings,
 };
 use crate::activity::Activity;
 use crate::medium::{DramSpec, dram::Dram};
@@ -198,6 +199,10 @@ impl Organization for Oracle {
     /// Nothing is ever dirty: there is no store.
     fn flush(&mut self, _now_ps: u64) -> bool {
         true
+    }
+
+    fn durable(&self) -> Durable {
+        if self.saves() { Durable::Answered } else { Durable::Never }
     }
 
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {

@@ -1,5 +1,6 @@
 //! The machine around an organization, and what organizations ask of it.
 
+use crate::cache::Modulo;
 use crate::device::{AnyDevice, DeviceDescription, InDram};
 use crate::link::LinkDescription;
 use crate::medium::dram::description::three_transfers_per_second;
@@ -186,6 +187,28 @@ pub(super) fn whole(path: &str, value: Size, what: &str, part: Size, problems: &
             value.to_string(),
             format!("it is not a whole number of {what} of {part}"),
             format!("write a multiple of {part}"),
+        );
+    }
+}
+
+/// Adds a mistake at `path` if a cache of `capacity` has more sets of `set_bytes` than numbers of 32 bits tell apart.
+/// `what` names sets, and `larger` says how to make
+/// them larger.
+pub(super) fn check_number_of_sets(
+    path: &str,
+    capacity: Size,
+    (what, set): (&str, Size),
+    larger: &str,
+    problems: &mut Problems,
+) {
+    let most = Size::from_bytes(set.bytes().saturating_mul(Modulo::MOST));
+    if set.bytes() > 0 && capacity > most {
+        problems.add(
+            "impossible-value",
+            path.into(),
+            capacity.to_string(),
+            format!("{what} of {set} are numbered with 32 bits, which reaches to {most}"),
+            format!("write {most} or less, or {larger}"),
         );
     }
 }

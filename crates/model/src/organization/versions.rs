@@ -12,6 +12,8 @@ pub(super) struct History {
     submitted: CowMap<u64>,
     /// The newest version of each line whose write was answered.
     answered: CowMap<u64>,
+    /// The newest version of each line that a sync of a file has promised.
+    synced: CowMap<u64>,
     /// The line of each version, and one more; 0 for those that were not submitted.
     lines: CowMap<u64>,
     /// Where a failure of power is to come: what the judge has to look at anew.
@@ -23,6 +25,7 @@ impl History {
         History {
             submitted: CowMap::new(0),
             answered: CowMap::new(0),
+            synced: CowMap::new(0),
             lines: CowMap::new(0),
             touched: Touched::default(),
         }
@@ -32,6 +35,7 @@ impl History {
         History {
             submitted: self.submitted.fork(),
             answered: self.answered.fork(),
+            synced: self.synced.fork(),
             lines: self.lines.fork(),
             touched: self.touched.clone(),
         }
@@ -49,6 +53,22 @@ impl History {
         let newest = self.answered.get_mut(line);
         *newest = version.max(*newest);
         self.touched.add(line, 1);
+    }
+
+    /// A sync of a file has returned, which promises this version of a line, whether or not that has ever left the
+    /// on-chip caches.
+    pub fn promise(&mut self, line: u64, version: u64) {
+        if version > self.submitted.get(line) {
+            self.submit(line, version);
+        }
+        let newest = self.synced.get_mut(line);
+        *newest = version.max(*newest);
+        self.touched.add(line, 1);
+    }
+
+    /// The newest version of a line that syncs have promised; 0 for none.
+    pub fn synced(&self, line: u64) -> u64 {
+        self.synced.get(line)
     }
 
     /// What was answered of a line is nothing that its requester relies on.

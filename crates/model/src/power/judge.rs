@@ -119,7 +119,7 @@ fn look(
     newest: u64,
     line_bytes: u64,
 ) -> (Finding, Option<Fault>) {
-    let promised = organization.promised().get(line);
+    let promised = organization.promised().get(line).max(organization.synced(line));
     let found = organization.found(line * line_bytes);
     let is_own = |version| version == newest || organization.line_of(version) == Some(line);
     let harm = match found {

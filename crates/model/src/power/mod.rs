@@ -42,11 +42,13 @@ pub enum Weakness {
     UnorderedData,
     /// The battery of an adapter's cache is empty, though the adapter relies on it.
     NoBattery,
+    /// A sync of a file in main memory leaves its dirty lines in on-chip caches.
+    NoLineWriteBack,
 }
 
 impl Weakness {
     /// Every one.
-    pub const ALL: [Weakness; 9] = [
+    pub const ALL: [Weakness; 10] = [
         Weakness::NoJournalTags,
         Weakness::NoCapacitors,
         Weakness::NoClones,
@@ -56,6 +58,7 @@ impl Weakness {
         Weakness::EarlyCommit,
         Weakness::UnorderedData,
         Weakness::NoBattery,
+        Weakness::NoLineWriteBack,
     ];
 
     /// Its name in commands and results.
@@ -70,6 +73,7 @@ impl Weakness {
             Weakness::EarlyCommit => "early-commit",
             Weakness::UnorderedData => "unordered-data",
             Weakness::NoBattery => "no-battery",
+            Weakness::NoLineWriteBack => "no-line-write-back",
         }
     }
 }
@@ -344,6 +348,15 @@ pub trait PowerFailure {
     /// By line: the newest version whose writer was told that it was done, promised or not.
     fn answered(&self) -> &CowMap<u64> {
         self.promised()
+    }
+
+    /// A sync of a file has returned that promises this version of a line, by its number: what the machine says, which
+    /// knows what files hold, and not what the organization believes to have kept.
+    fn promise(&mut self, _line: u64, _version: u64) {}
+
+    /// The newest version of a line that syncs of files have promised so; 0 for none.
+    fn synced(&self, _line: u64) -> u64 {
+        0
     }
 
     /// By line: the newest version that was written.

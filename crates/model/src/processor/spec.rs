@@ -294,6 +294,9 @@ impl ProcessorSpec {
     }
 }
 
+/// An on-chip cache at most: eight bytes for each line of 64, and for each core where it is private.
+const LARGEST: Size = Size::from_bytes(16 << 30);
+
 impl OnChipCacheSpec {
     fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "ways", self.ways, 1);
@@ -310,6 +313,17 @@ impl OnChipCacheSpec {
         if let Some(energy) = self.access_energy {
             let most = Energy::from_femtojoules(1_000_000_000_000);
             problems.at_most(path, "access_energy", energy, most);
+        }
+        if self.capacity > LARGEST {
+            problems.add(
+                "impossible-value",
+                format!("{path}.capacity"),
+                self.capacity.to_string(),
+                format!(
+                    "each line of an on-chip cache takes room in this computer's memory, which reaches to {LARGEST}"
+                ),
+                format!("write {LARGEST} or less; a larger cache is in DRAM, as that of hybrid"),
+            );
         }
         let set = self.line.bytes().saturating_mul(u64::from(self.ways));
         if self.capacity.bytes() < set {

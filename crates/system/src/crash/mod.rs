@@ -21,8 +21,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
-use tierscope_model::organization::Organization;
-use tierscope_model::power::{Judge, UnderWay, Weakness};
+use tierscope_model::organization::{Durable, Organization};
+use tierscope_model::power::{Judge, PowerFailure, UnderWay, Weakness};
 use tierscope_units::Size;
 use tierscope_workload::Stream;
 use timeline::Timeline;
@@ -140,6 +140,14 @@ trait Running: Sized {
 
     /// What that is.
     fn judged(&mut self) -> &'static str;
+
+    /// Its memory is flushed, besides what it does by itself; whether that is done.
+    fn flush(&mut self, now_ps: u64) -> bool;
+
+    /// Syncs of files that have promised something, where there are any.
+    fn syncs(&mut self) -> Option<u64> {
+        None
+    }
 }
 
 impl Running for Machine {
@@ -161,7 +169,19 @@ impl Running for Machine {
     }
 
     fn judged(&mut self) -> &'static str {
-        if syncs(Machine::organization_mut(self)).is_some() { "files" } else { "lines" }
+        let has_files = |power: &mut dyn PowerFailure| power.files().is_some();
+        match Machine::organization_mut(self).power().is_some_and(has_files) {
+            true => "files",
+            false => "lines",
+        }
+    }
+
+    fn flush(&mut self, now_ps: u64) -> bool {
+        self.flush_besides(now_ps)
+    }
+
+    fn syncs(&mut self) -> Option<u64> {
+        Machine::syncs(self)
     }
 }
 
@@ -180,6 +200,10 @@ impl Running for Alone {
 
     fn judged(&mut self) -> &'static str {
         "pages"
+    }
+
+    fn flush(&mut self, now_ps: u64) -> bool {
+        Alone::organization_mut(self).flush(now_ps)
     }
 }
 
@@ -292,7 +316,7 @@ fn let_power_fail<R: Running>(
             }
         }
         report.events = choice.events().unwrap_or(event);
-        report.syncs = syncs(machine.organization_mut());
+        report.syncs = machine.syncs();
         report.ended_early = machine.ended_early().or_else(|| scout.ended_early());
         report.end(began.elapsed(), all.elapsed());
         Ok(())
@@ -323,15 +347,10 @@ impl Flushes {
         self.events += 1;
         self.under_way |= self.wanted && self.events.is_multiple_of(FLUSH_EVERY);
         if let Some(at_ps) = at_ps.filter(|_| self.under_way) {
-            self.under_way = !machine.organization_mut().flush(at_ps);
+            self.under_way = !machine.flush(at_ps);
         }
         Ok(at_ps)
     }
-}
-
-/// Syncs of files that have promised something, where there is a file system.
-fn syncs(organization: &mut dyn Organization) -> Option<u64> {
-    Some(organization.power()?.files()?.syncs())
 }
 
 fn under_way(organization: &mut dyn Organization) -> UnderWay {
@@ -365,7 +384,16 @@ fn prepare(
         let reason = "all files are in memory and swap ([storage.tmpfs])";
         return Err(CrashError::NothingPromised(spec.name.clone(), reason));
     }
-    match organization.power().ok_or_else(unknown)?.prepare(weaken) {
+    // What on-chip caches keep is the machine's.
+    let (on_chip, below): (Vec<_>, Vec<_>) =
+        weaken.iter().copied().partition(|one| *one == Weakness::NoLineWriteBack);
+    let in_memory = spec.processor.is_some() && spec.paging().is_none();
+    if let Some(one) = on_chip.first()
+        && !(in_memory && organization.durable() != Durable::Never)
+    {
+        return Err(CrashError::MeansNothing(spec.name.clone(), one.name()));
+    }
+    match organization.power().ok_or_else(unknown)?.prepare(&below) {
         Ok(()) => Ok(()),
         Err(None) => Err(unknown()),
         Err(Some(one)) => Err(CrashError::MeansNothing(spec.name.clone(), one.name())),

@@ -18,6 +18,7 @@ use tierscope_kernel::{
     CowMap, DepthSeries, HeatMap, LatencyHistogram, Stage, StageTimes, Timeline,
 };
 use tierscope_model::activity::{Activity, Energy};
+use tierscope_model::organization::Durable;
 use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
@@ -65,7 +66,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 17];
+pub(super) type Incidental = [u64; 18];
 
 /// Counters.
 #[derive(Debug)]
@@ -110,6 +111,11 @@ pub(super) struct Account {
     pub lines_past: u64,
     pub flushes: u64,
     pub flushed_lines: u64,
+    /// Hints of what a program will need, and those of addresses at which nothing is mapped.
+    pub hints: u64,
+    pub hints_unmapped: u64,
+    /// Flushes of a DRAM cache that syncs of files have asked for.
+    pub flushes_of_cache: u64,
     /// Accesses that the first level of the core's caches could not serve, but for those that wait for
     /// a line on its way for another: without time, as in functional warming, it would be there.
     pub beyond_first: u64,
@@ -171,6 +177,9 @@ impl Account {
             lines_past: 0,
             flushes: 0,
             flushed_lines: 0,
+            hints: 0,
+            hints_unmapped: 0,
+            flushes_of_cache: 0,
             beyond_first: 0,
             faults: 0,
             calls: 0,
@@ -361,7 +370,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 17] {
+    fn incidental_counters(&mut self) -> [&mut u64; 18] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -376,6 +385,7 @@ impl Account {
             &mut self.lines_past,
             &mut self.flushes,
             &mut self.flushed_lines,
+            &mut self.flushes_of_cache,
             &mut self.beyond_first,
             &mut self.faults,
             &mut self.interrupts,
@@ -848,6 +858,7 @@ impl Machine {
             ("non_temporal_lines", self.in_all(|account| account.lines_past)),
             ("cache_flushes", self.in_all(|account| account.flushes)),
             ("cache_flush_writes", self.in_all(|account| account.flushed_lines)),
+            ("dram_cache_flushes", self.in_all(|account| account.flushes_of_cache)),
         ];
         let past = past.into_iter().filter(|(_, count)| *count > 0);
         counters.extend(past.map(|(name, count)| (name.to_string(), count)));
@@ -897,6 +908,8 @@ impl Machine {
         }
         let fills = report.fill.iter().flat_map(|fills| fills.named());
         counters.extend(fills.map(|(name, count)| (name.to_string(), count)));
+        let promotion = report.promotion.iter().flat_map(|promotion| promotion.named());
+        counters.extend(promotion.map(|(name, count)| (name.to_string(), count)));
         let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
         counters.extend(counters_of(activity));
         let own = report.hams.iter().flat_map(|hams| hams.named());
@@ -913,14 +926,34 @@ impl Machine {
         notes.extend(self.spec.without_effect(self.organization.takes_control()));
         let stale = self.stale_loads();
         let syncs = self.in_all(|account| account.syncs);
-        if syncs > 0 && !self.fixed.paging && self.spec.hams.is_none() {
+        if syncs > 0 && !self.fixed.paging && self.fixed.durable == Durable::Never {
             notes.push(format!(
-                "{} calls asked that a file be made durable (fsync, msync) and took their path through \
-                 the kernel only: files lie in main memory here, and what is dirty in DRAM stays there, \
-                 so that these calls give no durability",
-                syncs
+                "{syncs} calls asked that a file be made durable (fsync, msync) and took their path through \
+                 the kernel only: files lie in main memory here, which a failure of power takes, so that \
+                 these calls give no durability"
+            ));
+        } else if syncs > 0 && !self.fixed.paging && !self.organization.keeps() {
+            notes.push(format!(
+                "{syncs} calls asked that a file be made durable (fsync, msync), and what they have written \
+                 back lies in a buffer of the store that a failure of power takes, so that these calls give \
+                 no durability"
             ));
         }
+        let hints = self.in_all(|account| account.hints);
+        if hints > 0 && !self.fixed.paging && !self.organization.takes_hints() {
+            notes.push(format!(
+                "{hints} hints of what will be needed (madvise, --hints) had no effect: this machine brings \
+                 nothing ahead of need; hybrid does, and machines whose operating system pages files"
+            ));
+        }
+        let unmapped = self.in_all(|account| account.hints_unmapped);
+        if unmapped > 0 {
+            notes.push(format!(
+                "{unmapped} hints of what will be needed (madvise, --hints) had no effect: nothing is mapped \
+                 at their addresses"
+            ));
+        }
+        notes.extend(self.stream.remarks());
         let in_vain = self.in_all(|account| account.direct_in_vain);
         if in_vain > 0 {
             notes.push(format!(

@@ -147,7 +147,8 @@ impl Machine {
     pub(super) fn is_quiet(&self) -> bool {
         let outside = self.outgoing.len() + self.posted.len() + self.organization.in_flight();
         let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
-        outside + self.misses.len() + self.pages.len() == 0 && !entering
+        let waited_for = entering || self.syncing.is_waited_for();
+        outside + self.misses.len() + self.pages.len() == 0 && !waited_for
     }
 
     /// Hardware threads go on at this time, now that all is quiet, where they are not further.

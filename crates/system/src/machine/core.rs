@@ -412,6 +412,17 @@ impl Machine {
                 thread.access = Some(kernel_access(&self.fixed, thread, stage, lines));
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
+            Step::WriteBack { stage, address, bytes } => {
+                let line_bytes = 1u64 << self.fixed.line_shift;
+                if bytes > line_bytes {
+                    let (address, bytes) = (address + line_bytes, bytes - line_bytes);
+                    thread.steps.push_front(Step::WriteBack { stage, address, bytes });
+                }
+                self.account.kernel_instructions += 1;
+                spend_kernel(context, thread, stage, 1);
+                let access = Access::kernel(Place::Physical(address), false);
+                thread.access = Some(Access { way: Way::Flush(Flush::Keeps), ..access });
+            }
             Step::Stall { stage, duration_ps } => {
                 if !self.functional {
                     context.now_ps += duration_ps;

@@ -39,6 +39,10 @@ impl Beside {
         self.organization.warm_clean(now_ps, address);
     }
 
+    pub(super) fn warm_flush(&mut self, now_ps: u64) {
+        self.organization.warm_flush(now_ps);
+    }
+
     pub(super) fn begin_region(&mut self) {
         self.before = self.organization.report();
     }

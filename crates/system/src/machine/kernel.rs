@@ -185,7 +185,13 @@ impl Machine {
                     steps.push(Step::Act(Action::Synced(inode)));
                     self.threads[self.contexts[index].thread].do_first(&steps);
                 } else {
-                    self.end_sync(self.contexts[index].thread, inode);
+                    let mut steps = self.durable_steps(Some((inode, first..past)));
+                    if steps.is_empty() {
+                        self.end_sync(self.contexts[index].thread, inode);
+                        return Ok(());
+                    }
+                    steps.push(Step::Act(Action::Synced(inode)));
+                    self.threads[self.contexts[index].thread].do_first(&steps);
                 }
             }
             Action::Flush => {
@@ -195,6 +201,7 @@ impl Machine {
                 steps.push(Step::Act(Action::Wait(id)));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
+            Action::Durable => self.await_durable(index, now_ps)?,
             Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
             Action::SyncFileRange { .. } => self.sync_file_range(index, action)?,
             Action::SyncAll { inode, page } => {
@@ -207,6 +214,7 @@ impl Machine {
                     self.proceed(index, Next::Wait(id), work, rest, |_| Vec::new());
                 } else {
                     let mut steps = self.waits_for_writes();
+                    steps.extend(self.durable_steps(None));
                     steps.push(Step::Act(Action::SyncAllMetadata));
                     self.threads[self.contexts[index].thread].do_first(&steps);
                 }
@@ -504,6 +512,8 @@ impl Machine {
                 })?;
                 steps.extend(self.work_steps(&work));
                 if advice == Advice::WillNeed as u64 {
+                    self.account.hints += 1;
+                    self.account.hints_unmapped += u64::from(!self.paging.maps(address, length));
                     self.will_need(address, length, now_ps);
                 }
             }

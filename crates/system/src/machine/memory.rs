@@ -77,6 +77,13 @@ pub(super) struct Miss {
     pub(super) followers: Vec<u32>,
 }
 
+impl Outgoing {
+    /// Whether memory is to take it in.
+    pub fn is_write(&self) -> bool {
+        !matches!(self, Outgoing::Read(_))
+    }
+}
+
 impl Miss {
     /// Of a thread on a hardware thread.
     pub fn new(
@@ -250,12 +257,13 @@ pub(super) struct Handler {
 /// Threads that have become ready.
 pub(super) struct Woken {
     pub count: u32,
-    first: Option<usize>,
+    pub first: Option<usize>,
     /// When the last of them is.
-    end_ps: u64,
+    pub end_ps: u64,
 }
 
-/// Requests with this id are write-backs, for which nobody waits.
+/// Requests with this id, or the one below it, are write-backs, for which nobody waits but by their kind
+/// ([`super::durable::Syncing`]).
 const WRITE_BACK: u32 = u32::MAX;
 
 impl Machine {
@@ -364,6 +372,7 @@ impl Machine {
     /// line waits, so that lines written before a page is copied to the store are in memory.
     pub(super) fn pump(&mut self, now_ps: u64) {
         while let Some(next) = self.outgoing.front().copied() {
+            let write_back = WRITE_BACK - self.syncing.kind() as u32;
             let request = match next {
                 Outgoing::Read(id) => LineRequest {
                     id,
@@ -373,14 +382,14 @@ impl Machine {
                     version: 0,
                 },
                 Outgoing::Write(dirty) => LineRequest {
-                    id: WRITE_BACK,
+                    id: write_back,
                     core: 0,
                     address: dirty.line << self.fixed.line_shift,
                     write: true,
                     version: dirty.version,
                 },
                 Outgoing::Past(id) => LineRequest {
-                    id: WRITE_BACK,
+                    id: write_back,
                     core: self.contexts[self.misses[id].context].core as u16,
                     address: self.misses[id].wanted << self.fixed.line_shift,
                     write: true,
@@ -401,6 +410,9 @@ impl Machine {
                 self.misses[id].pass_as(&self.made_room, Stage::ControllerQueue, now_ps);
             }
             self.outgoing.pop_front();
+            if next.is_write() {
+                self.syncing.took();
+            }
             if let Outgoing::Past(id) = next {
                 // Memory has it: it is done, once all caches have been asked.
                 let miss = &mut self.misses[id];
@@ -462,7 +474,8 @@ impl Machine {
 
     /// Main memory has answered.
     pub(super) fn line_arrived(&mut self, response: &LineResponse) {
-        if response.id == WRITE_BACK {
+        if response.id >= WRITE_BACK - 1 {
+            self.syncing.answered((WRITE_BACK - response.id) as usize, &response.stages);
             self.room_made(response);
             return;
         }
@@ -864,7 +877,7 @@ impl Machine {
         let mut woken = Woken { count: 0, first: None, end_ps: from_ps };
         for index in waiters.iter().copied().chain(frames) {
             let thread = &mut self.threads[index];
-            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame) {
+            if !matches!(thread.state, State::OnTransfer(_) | State::OnFrame | State::OnMemory) {
                 continue;
             }
             if thread.fault.is_none() {

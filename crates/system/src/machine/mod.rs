@@ -17,6 +17,7 @@ mod core;
 mod counts;
 mod daemons;
 mod direct;
+mod durable;
 mod files;
 mod kernel;
 mod long_reads;
@@ -46,6 +47,7 @@ use account::Account;
 use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
+use durable::Syncing;
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use polling::ServiceTimes;
 use prefetch::Prefetch;
@@ -56,7 +58,7 @@ use sample::{Sampler, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::device::InDram;
-use tierscope_model::organization::{Organization, PagesMoved};
+use tierscope_model::organization::{Durable, Organization, PagesMoved};
 use tierscope_model::os::OsSpec;
 use tierscope_model::os::block_layer::{BlockLayer, BlockLayerSpec};
 use tierscope_model::os::driver::DriverSpec;
@@ -229,6 +231,8 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// When what memory has taken outlives a failure of power, where files lie in it.
+    durable: Durable,
     /// The store is read and written line by line.
     lines_of_store: bool,
     /// Bytes of the pages that move beside; 0 where none do.
@@ -340,6 +344,10 @@ pub struct Machine {
     starved: bool,
     /// What is followed of files, where power may fail.
     followed: Option<Box<power::Followed>>,
+    /// The same where they lie in main memory.
+    followed_lines: Option<Box<power::FollowedLines>>,
+    /// Those who wait for memory to keep what it has taken.
+    syncing: Syncing,
     /// What is told of single requests, where that is asked for.
     request_log: Option<Box<RequestLog>>,
 }
@@ -421,6 +429,10 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            durable: match pages_to {
+                Some(_) => Durable::Never,
+                None => organization.durable(),
+            },
             lines_of_store: spec.direct.is_some() || spec.tiered.is_some(),
             promoted_page_bytes: promotion.map_or(0, |it| it.page.bytes()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
@@ -500,6 +512,8 @@ impl Machine {
             depths: Vec::new(),
             starved: false,
             followed: None,
+            followed_lines: None,
+            syncing: Syncing::default(),
             request_log: None,
         };
         machine.schedule_interval(account::FIRST_SAMPLE_PS);
@@ -681,6 +695,9 @@ impl Machine {
                 self.long_reads(at_ps);
             }
             self.pump(at_ps);
+            if self.syncing.is_waited_for() {
+                self.go_on_syncing(at_ps);
+            }
         }
         while self.queue.peek_ps() == Some(at_ps) {
             let Some((_, event)) = self.queue.pop() else { break };
@@ -834,6 +851,8 @@ impl Machine {
             depths: Vec::new(),
             starved: false,
             followed: self.followed.clone(),
+            followed_lines: self.followed_lines.clone(),
+            syncing: self.syncing.clone(),
             request_log: None,
         }
     }

@@ -6,7 +6,7 @@ use super::{Machine, MachineError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use tierscope_model::organization::Organization;
+use tierscope_model::organization::{Durable, Organization};
 use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::{Moves, Paging, Transfer, TransferId};
 use tierscope_model::power::{Files, Weakness};
@@ -26,6 +26,20 @@ pub(super) struct Followed {
     /// What direct writes under way bring.
     direct: BTreeMap<TransferId, Versions>,
 }
+
+/// What is followed where files lie in main memory, line by line.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FollowedLines {
+    /// Lines of pages of files that were stored to, and that no sync has promised as they are.
+    changed: BTreeSet<u64>,
+    /// Syncs under way, by thread: lines that each keeps, the page of a file that each is of, and its version.
+    syncs: BTreeMap<usize, VecDeque<Lines>>,
+    /// Syncs that have promised something.
+    promising: u64,
+}
+
+/// Lines, the page that each is of, and its version.
+type Lines = Vec<(u64, (InodeId, u64), u64)>;
 
 /// What a sync has to keep.
 #[derive(Clone, Debug)]
@@ -68,7 +82,18 @@ impl Machine {
             self.followed = Some(Box::default());
             let names = self.stream.files();
             self.files().into_iter().for_each(|files| files.call_them(Arc::clone(&names)));
+        } else if self.fixed.durable != Durable::Never {
+            self.followed_lines = Some(Box::default());
+            self.syncing.forgets_lines = weaknesses.contains(&Weakness::NoLineWriteBack);
         }
+    }
+
+    /// Syncs that have promised something, where files are followed; of files in main memory where there were any.
+    pub fn syncs(&mut self) -> Option<u64> {
+        if let Some(lines) = &self.followed_lines {
+            return Some(lines.promising).filter(|promising| *promising > 0);
+        }
+        Some(self.organization.power()?.files()?.syncs())
     }
 
     /// Where files are followed, told of all that has happened to them.
@@ -82,9 +107,51 @@ impl Machine {
     /// The program or the kernel stores to a line.
     #[inline]
     pub(super) fn follow_store(&mut self, line: u64) {
+        let frame = line >> (self.fixed.page_shift - self.fixed.line_shift);
         if let Some(followed) = &mut self.followed {
-            followed.changed.insert(line >> (self.fixed.page_shift - self.fixed.line_shift));
+            followed.changed.insert(frame);
         }
+        if let Some(followed) = &mut self.followed_lines
+            && self.paging.page_in(frame).is_some()
+        {
+            followed.changed.insert(line);
+        }
+    }
+
+    /// A thread begins a sync of pages of a file in main memory, or of all files.
+    fn begin_sync_of_lines(&mut self, thread: usize, file: Option<(InodeId, Range<u64>)>) {
+        let Some(followed) = &mut self.followed_lines else { return };
+        let shift = self.fixed.page_shift - self.fixed.line_shift;
+        let mut kept = Lines::new();
+        for &line in &followed.changed {
+            let Some((inode, index)) = self.paging.page_in(line >> shift) else { continue };
+            let asked = file.as_ref().is_none_or(|(of, all)| *of == inode && all.contains(&index));
+            if asked && !self.paging.is_nameless(inode) {
+                kept.push((line, (inode, index), self.account.newest(line)));
+            }
+        }
+        followed.syncs.entry(thread).or_default().push_back(kept);
+    }
+
+    /// What a thread's sync has kept of files in main memory is promised, as far as it is still theirs; `None` where it
+    /// has kept no more.
+    fn promise_lines(&mut self, thread: usize) -> Option<bool> {
+        let followed = self.followed_lines.as_mut()?;
+        let kept = followed.syncs.get_mut(&thread)?.pop_front()?;
+        let shift = self.fixed.page_shift - self.fixed.line_shift;
+        let power = self.organization.power()?;
+        let mut any = false;
+        for (line, page, version) in kept {
+            if self.account.newest(line) == version {
+                followed.changed.remove(&line);
+            }
+            if self.paging.page_in(line >> shift) == Some(page) {
+                power.promise(line, version);
+                any = true;
+            }
+        }
+        followed.promising += u64::from(any);
+        Some(any)
     }
 
     /// The newest version of a page's lines.
@@ -176,7 +243,7 @@ impl Machine {
         data_only: bool,
     ) {
         if self.followed.is_none() {
-            return;
+            return self.begin_sync_of_lines(thread, Some((file, pages)));
         }
         self.collect_changed();
         let end_bytes = pages.end.saturating_mul(1 << self.fixed.page_shift);
@@ -195,6 +262,7 @@ impl Machine {
 
     /// A thread begins a sync of all files.
     pub(super) fn begin_sync_of_all(&mut self, thread: usize) {
+        self.begin_sync_of_lines(thread, None);
         if self.followed.is_some() {
             for file in self.paging.named() {
                 self.begin_sync(thread, file, Paging::ALL_PAGES, false);
@@ -204,6 +272,7 @@ impl Machine {
 
     /// A thread's sync of a file has returned.
     pub(super) fn end_sync(&mut self, thread: usize, file: InodeId) {
+        self.promise_lines(thread);
         let promised = self.promise(thread);
         self.count_sync(promised == Some(true));
         self.paging.let_go_of_inode(file);
@@ -211,6 +280,7 @@ impl Machine {
 
     /// A thread's sync of all files has returned.
     pub(super) fn end_sync_of_all(&mut self, thread: usize) {
+        self.promise_lines(thread);
         let mut any = false;
         while let Some(promised) = self.promise(thread) {
             any |= promised;

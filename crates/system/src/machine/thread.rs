@@ -46,6 +46,8 @@ pub enum State {
     OnTransfer(TransferId),
     /// Waits for a free frame.
     OnFrame,
+    /// Waits until memory keeps what it has taken.
+    OnMemory,
     /// Waits for another thread's signal.
     OnSignal(ThreadId, u64),
     /// Asleep, or about to be woken.
@@ -94,6 +96,8 @@ pub enum Step {
     Touch { stage: Stage, lines: u32 },
     /// A copy, line by line.
     Copy { stage: Stage, from: Place, to: Place, bytes: u64 },
+    /// Flushes of lines, one after the other, which stay in the caches, clean.
+    WriteBack { stage: Stage, address: u64, bytes: u64 },
     /// Standing still at a memory that nothing else waits for.
     Stall { stage: Stage, duration_ps: u64 },
     /// Something that concerns others: done as an event.
@@ -154,6 +158,8 @@ pub enum Action {
     Sync { inode: InodeId, first: u64, past: u64, data_only: bool },
     /// The drive is flushed for a sync.
     Flush,
+    /// Waits until memory keeps what it has taken.
+    Durable,
     /// A sync has returned.
     Synced(InodeId),
     /// Dirty pages of a file, from the next of a range on, are written, and those of the range waited for, as these
@@ -453,6 +459,7 @@ impl Thread {
             State::Ready => Stage::Ready as usize,
             State::OnSignal(..) | State::Waking => BLOCKED,
             State::OnTransfer(_) | State::OnFrame => Stage::HostQueue as usize,
+            State::OnMemory => Stage::ControllerQueue as usize,
             State::Running(_) => Stage::Cache as usize,
         }
     }

@@ -1,8 +1,14 @@
 //! What of a right description has no effect, for readers of its results.
 
 use super::SystemSpec;
+use serde::Serialize;
+use tierscope_model::organization::{InitialContent, PrefetcherKind};
 use tierscope_model::os::file_system::Barrier;
+use tierscope_model::replacement::PolicyKind;
 use tierscope_units::Size;
+
+/// `hybrid.prefetch_streams` of every preset, whether or not streams are followed.
+const USUAL_STREAMS: u32 = 8;
 
 impl SystemSpec {
     /// A remark for each value that changes nothing in this machine, whose description has been checked.
@@ -43,7 +49,76 @@ impl SystemSpec {
         let tags =
             self.tag_cache_without_effect().into_iter().chain(self.tag_latency_without_effect());
         let of_files = barrier.into_iter().chain(self.discards_without_effect(buffers));
-        of_files.chain(tags).chain(self.partition_without_effect()).collect()
+        let of_cache = self.prefetch_without_effect().into_iter();
+        let of_cache = of_cache.chain(self.replacement_without_effect());
+        let of_rest = self.partition_without_effect().into_iter();
+        let of_rest = of_rest.chain(self.capacitors_without_effect());
+        of_files.chain(tags).chain(of_cache).chain(of_rest).collect()
+    }
+
+    /// What is said of prefetching where nothing is prefetched, and of streams where none are followed.
+    fn prefetch_without_effect(&self) -> Vec<String> {
+        let Some(hybrid) = &self.hybrid else { return Vec::new() };
+        let (kind, pages) = (hybrid.prefetcher, hybrid.prefetch_pages);
+        let mut told = Vec::new();
+        if pages == 0 && kind != PrefetcherKind::Sequential {
+            told.push(format!(
+                "hybrid.prefetcher, {}, has no effect: hybrid.prefetch_pages is 0, so that nothing is prefetched",
+                word(kind)
+            ));
+        } else if pages > 0 && hybrid.fills == 1 {
+            told.push(format!(
+                "hybrid.prefetch_pages, {pages}, has no effect: the one fill buffer (hybrid.fills) is demand's, so \
+                 that nothing is prefetched"
+            ));
+        }
+        let follows = [PrefetcherKind::Streams, PrefetcherKind::Stride].contains(&kind);
+        if !follows && hybrid.prefetch_streams != USUAL_STREAMS {
+            told.push(format!(
+                "hybrid.prefetch_streams, {}, has no effect: hybrid.prefetcher is {}, which follows no streams",
+                hybrid.prefetch_streams,
+                word(kind)
+            ));
+        }
+        told
+    }
+
+    /// An order of replacement where a set has one way, and unrelated pages at the start that go first in any case.
+    fn replacement_without_effect(&self) -> Vec<String> {
+        let Some(cache) = self.hybrid.as_ref().map(|hybrid| &hybrid.cache) else {
+            return Vec::new();
+        };
+        let mut told = Vec::new();
+        if cache.ways == 1 && cache.replacement != PolicyKind::Lru {
+            told.push(format!(
+                "hybrid.cache.replacement, {}, has no effect: a set has one way (hybrid.cache.ways)",
+                word(cache.replacement)
+            ));
+        }
+        let goes_first = [
+            PolicyKind::Lru,
+            PolicyKind::Fifo,
+            PolicyKind::Plru,
+            PolicyKind::Clock,
+            PolicyKind::Srrip,
+        ];
+        let first = cache.ways == 1 || goes_first.contains(&cache.replacement);
+        if cache.initial == InitialContent::Prefilled && first {
+            told.push(
+                "hybrid.cache.initial, prefilled, has no effect: unrelated clean pages go first, as empty frames do"
+                    .into(),
+            );
+        }
+        told
+    }
+
+    fn capacitors_without_effect(&self) -> Option<String> {
+        let buffer = &self.ssd.as_ref()?.buffer;
+        (buffer.capacitors && !buffer.write_back).then(|| {
+            "ssd.buffer.capacitors has no effect: the buffer writes through (ssd.buffer.write_back), and holds \
+             nothing that power could take"
+                .into()
+        })
     }
 
     fn discards_without_effect(&self, buffers: bool) -> Vec<String> {
@@ -106,6 +181,12 @@ impl SystemSpec {
     }
 }
 
+/// A choice as a description says it.
+fn word(choice: impl Serialize) -> String {
+    let json = serde_json::to_value(choice).unwrap_or_default();
+    json.as_str().unwrap_or_default().to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use crate::spec::load;
@@ -129,6 +210,44 @@ mod tests {
         assert!(told("8MiB", "2").is_empty());
         let small = told("512KiB", "8");
         assert!(small.len() == 1 && small[0].contains("L3.inclusive: with 512KiB"), "{small:?}");
+    }
+
+    #[test]
+    fn what_is_said_of_a_dram_cache_or_a_drive_and_changes_nothing_is_told() {
+        type Sets<'a> = &'a [(&'a str, &'a str)];
+        let tad = ("hybrid.cache.ways", "1");
+        for (preset, sets, key) in [
+            ("hybrid/quick", &[("hybrid.fills", "1")] as Sets, "hybrid.prefetch_pages, 16,"),
+            ("hybrid/quick", &[("hybrid.prefetch_streams", "4")], "hybrid.prefetch_streams, 4,"),
+            (
+                "hybrid/quick",
+                &[("hybrid.prefetcher", "streams"), ("hybrid.prefetch_pages", "0")],
+                "hybrid.prefetcher, streams,",
+            ),
+            ("hybrid/quick", &[tad, ("hybrid.cache.replacement", "fifo")], "replacement, fifo,"),
+            ("hybrid/quick", &[("hybrid.cache.initial", "prefilled")], "initial, prefilled,"),
+            ("hams-te/quick", &[("ssd.buffer.capacitors", "true")], "ssd.buffer.capacitors"),
+        ] {
+            let told = told(preset, sets, true);
+            assert!(told.len() == 1 && told[0].contains(key), "{sets:?}: {told:?}");
+        }
+        let streams = ("hybrid.prefetcher", "streams");
+        for (preset, sets) in [
+            ("hybrid/quick", &[] as Sets),
+            ("hybrid/quick", &[("hybrid.prefetch_pages", "0"), ("hybrid.fills", "1")]),
+            ("hybrid/quick", &[streams, ("hybrid.prefetch_streams", "4")]),
+            ("hybrid/quick", &[tad]),
+            (
+                "hybrid/quick",
+                &[("hybrid.cache.initial", "prefilled"), ("hybrid.cache.replacement", "brrip")],
+            ),
+            ("hams-te/quick", &[]),
+            ("hams-le/quick", &[]),
+            ("ull-buff/quick", &[]),
+            ("nvdimm-c/quick", &[]),
+        ] {
+            assert!(told(preset, sets, true).is_empty(), "{preset} {sets:?}");
+        }
     }
 
     #[test]

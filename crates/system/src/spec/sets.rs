@@ -302,6 +302,10 @@ impl Setter<'_> {
     }
 }
 
+/// Values of parts that no preset has, as they may be.
+const EXAMPLES: [(&str, &str); 2] =
+    [("controllers.count", "2"), ("controllers.interleave", "\"4KiB\"")];
+
 /// How a machine gets a part that it does not have.
 fn whole_part(path: &str, shape: &Shape) -> String {
     let (part, preset) = (base_for(path), preset_with(path));
@@ -311,8 +315,10 @@ fn whole_part(path: &str, shape: &Shape) -> String {
     let Shape::Table(table) = shape else { return format!("set {path} as a whole") };
     let required = table.fields.iter().filter(|field| field.required);
     let all = required.map(|Field { name, .. }| {
-        let value = preset.and_then(|preset| preset_value(preset, &join(path, name)));
-        format!("{name} = {}", value.as_deref().unwrap_or("…"))
+        let path = join(path, name);
+        let value = preset.and_then(|preset| preset_value(preset, &path));
+        let example = || EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, value)| *value);
+        format!("{name} = {}", value.as_deref().or_else(example).unwrap_or("…"))
     });
     let all = all.collect::<Vec<_>>().join(", ");
     let or = match preset {

@@ -137,7 +137,7 @@ fn work(thread: u32, turns: u64, seed: u64) -> Vec<Op> {
     ops
 }
 
-fn stream(turns: u64, seed: u64) -> Box<dyn Stream> {
+pub fn stream(turns: u64, seed: u64) -> Box<dyn Stream> {
     let threads: Vec<Vec<Op>> = (0..3).map(|thread| work(thread, turns, seed)).collect();
     Script::stream(&threads)
 }

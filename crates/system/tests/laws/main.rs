@@ -12,6 +12,7 @@ mod counts;
 mod crash;
 mod crash_files;
 mod cut;
+mod durable;
 mod hardware_threads;
 mod machine;
 mod request_log;

@@ -1290,6 +1290,7 @@ const CASES: &[Case] = &[
         .with(&[("hybrid.prefetcher", "stride")]),
     case("hybrid.eager_write_back", &[HYBRID], "true", Updates, "write_back_pages", Up),
     case("hybrid.critical_line_first", &[HYBRID], "true", Updates, "time", Down),
+    case("hybrid.flush_at_sync", &[HYBRID], "false", Files, "dram_cache_flushes", Down),
     case("hams.mode", &[HAMS], "persist", Parallel, "time", Up),
     case("hams.capacity", &[HAMS], "4MiB", Updates, "store_read", Down),
     case("hams.page", &[HAMS], "32KiB", Updates, "store_read", Up)

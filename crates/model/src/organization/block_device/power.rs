@@ -140,6 +140,19 @@ impl PowerFailure for BlockDevice {
         self.history().answered()
     }
 
+    fn promise(&mut self, line: u64, version: u64) {
+        if let Some(data) = &mut self.data {
+            data.history.promise(line, version);
+        }
+    }
+
+    fn synced(&self, line: u64) -> u64 {
+        match &self.followed {
+            Some(_) => 0,
+            None => self.followed().history.synced(line),
+        }
+    }
+
     fn written(&self) -> &CowMap<u64> {
         self.history().submitted()
     }

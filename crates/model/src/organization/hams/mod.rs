@@ -26,7 +26,7 @@ pub use queues::{Posted, Queues, Submission};
 pub use spec::{Coupling, HamsSpec, Mode};
 
 use super::hybrid::Port;
-use super::{Organization, OrganizationReport, PagesMoved, bus};
+use super::{Durable, Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::power::PowerFailure;
 use crate::request::{
@@ -253,6 +253,15 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
         let done = self.manager.flush(now_ps, &mut self.actions);
         self.execute(now_ps, &mut Vec::new());
         done
+    }
+
+    fn durable(&self) -> Durable {
+        if self.saves() { Durable::Answered } else { Durable::Never }
+    }
+
+    /// In persist mode every write to the drive is forced.
+    fn keeps(&self) -> bool {
+        self.manager.is_persistent() || self.drive.keeps_answered()
     }
 
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {

@@ -272,6 +272,11 @@ impl<D: Device, S: Device> Hams<D, S> {
         Hams { nvdimm: Box::new(Nvdimm { saving, ..Nvdimm::default() }), ..self }
     }
 
+    /// Whether the NVDIMM saves itself.
+    pub(super) fn saves(&self) -> bool {
+        self.nvdimm.saving.holds(Weaknesses::default())
+    }
+
     fn scan_ps(&self) -> u64 {
         let layout: &Layout = &self.manager.layout;
         let tags = layout.frames * u64::from(self.manager.shape.line_bytes);
@@ -367,6 +372,16 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
 
     fn promised(&self) -> &CowMap<u64> {
         self.manager.followed().history.answered()
+    }
+
+    fn promise(&mut self, line: u64, version: u64) {
+        if let Some(versions) = &mut self.manager.versions {
+            versions.requests.history.promise(line, version);
+        }
+    }
+
+    fn synced(&self, line: u64) -> u64 {
+        self.manager.followed().history.synced(line)
     }
 
     fn written(&self) -> &CowMap<u64> {

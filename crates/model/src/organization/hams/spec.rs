@@ -6,7 +6,8 @@ use crate::device::DeviceDescription;
 use crate::link::LinkDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
-    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
+    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings,
+    check_number_of_sets, whole,
 };
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -172,7 +173,10 @@ impl HamsSpec {
         }
         let what = format!("pages ({path}.page)");
         whole(&format!("{path}.pinned"), self.pinned, &what, self.page, problems);
-        whole(&format!("{path}.capacity"), self.capacity, &what, self.page, problems);
+        let key = format!("{path}.capacity");
+        whole(&key, self.capacity, &what, self.page, problems);
+        let larger = format!("a larger {path}.page");
+        check_number_of_sets(&key, self.capacity, ("frames", self.page), &larger, problems);
     }
 
     /// The link is the NVDIMM's channel where the drive is on it, and a link of its own where it is not.

@@ -75,6 +75,7 @@ pub struct Controller {
     pub(super) fill_policy: FillPolicy,
     pub(super) fill_report: FillReport,
     pub(super) critical_line_first: bool,
+    pub(super) flush_at_sync: bool,
     pub(super) eager_write_back: bool,
     tag_store_bytes: u64,
     /// Where tags lie in DRAM.
@@ -103,6 +104,8 @@ pub struct Controller {
     /// Prefetches whose tag is being read from DRAM.
     pub(super) probing_prefetches: usize,
     pub(super) flush: Option<Flush>,
+    /// Where the time of the flush went that is under way, or was done last.
+    pub(super) flush_stages: Timeline,
     pub(super) warming: Warming,
     pub(super) report: OrganizationReport,
     /// Broken on purpose: see [`Controller::forget_write_backs`].
@@ -147,6 +150,7 @@ impl Controller {
             fill_policy: cache.fill,
             fill_report: FillReport::default(),
             critical_line_first: spec.critical_line_first,
+            flush_at_sync: spec.flush_at_sync,
             eager_write_back: spec.eager_write_back,
             tag_store_bytes: tag_store_bytes(spec, store_bytes),
             tag_cache: TagCache::new(spec, store_bytes, line_bytes).map(Box::new),
@@ -170,6 +174,7 @@ impl Controller {
             miss_predictor: MissPredictor::new(cache.miss_predictor, depth),
             probing_prefetches: 0,
             flush: None,
+            flush_stages: Timeline::new(),
             warming: Warming::default(),
             report: OrganizationReport::default(),
             #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Flushing dirty pages to the store, on the order of a memory-mapped register (\[HYB15\] §3.2).
 
 use super::action::Action;
-use super::controller::{Controller, FILLING, READING};
+use super::controller::{Controller, FILLING, READING, append_tail};
 use super::write_back::WriteBack;
 use crate::cache::{Place, WayRef, flag};
 use tierscope_kernel::Timeline;
@@ -14,12 +14,15 @@ pub(super) struct Flush {
     outstanding: usize,
     /// It has seen all its pages.
     seen_all: bool,
+    /// When the last of them had reached the store, or it began.
+    since_ps: u64,
 }
 
 impl Flush {
-    /// One of its write-backs has reached the store.
-    pub(super) fn written(&mut self) {
+    /// One of its write-backs has reached the store; the time since the one before it.
+    fn written(&mut self, now_ps: u64) -> u64 {
         self.outstanding -= 1;
+        now_ps - std::mem::replace(&mut self.since_ps, now_ps)
     }
 }
 
@@ -41,7 +44,25 @@ impl Controller {
     /// way may stay dirty. The walk over the tags takes no time.
     pub fn flush(&mut self, now_ps: u64, actions: &mut Vec<Action>) -> bool {
         let idle = self.write_backs.len() == 0 && self.tags.dirty_lines() == 0;
-        self.flush.is_none() && idle || self.flush_pages(now_ps, Pages::Frames(0), actions)
+        if self.flush.is_none() && idle {
+            self.flush_stages = Timeline::new();
+            return true;
+        }
+        self.flush_pages(now_ps, Pages::Frames(0), actions)
+    }
+
+    /// A write-back that a flush waits for has reached the store: since the one before it, the flush has waited for
+    /// what this one went through at last.
+    pub(super) fn flush_goes_on(&mut self, now_ps: u64, stages: &Timeline) {
+        if let Some(flush) = &mut self.flush {
+            let wait_ps = flush.written(now_ps);
+            append_tail(&mut self.flush_stages, stages, wait_ps);
+        }
+    }
+
+    /// Where the time of the last flush went, up to the last write-back that has reached the store.
+    pub(super) fn flush_stages(&self) -> Timeline {
+        self.flush_stages
     }
 
     /// As [`Controller::flush`], for the pages that hold `bytes` bytes from `address` on; with
@@ -63,7 +84,8 @@ impl Controller {
     fn flush_pages(&mut self, now_ps: u64, pages: Pages, actions: &mut Vec<Action>) -> bool {
         if self.flush.is_none() {
             let outstanding = self.write_backs.mark_for_flush();
-            self.flush = Some(Flush { pages, outstanding, seen_all: false });
+            self.flush = Some(Flush { pages, outstanding, seen_all: false, since_ps: now_ps });
+            self.flush_stages = Timeline::new();
             self.go_on_flushing(now_ps, actions);
         }
         let done = self.flush.is_some_and(|flush| flush.seen_all && flush.outstanding == 0);

@@ -628,8 +628,8 @@ impl Controller {
         {
             self.write_store(newer, actions);
         }
-        if let Some(flush) = self.flush.as_mut().filter(|_| gone.flush) {
-            flush.written();
+        if gone.flush {
+            self.flush_goes_on(now_ps, &gone.stages);
         }
     }
 

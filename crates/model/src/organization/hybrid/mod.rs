@@ -36,16 +36,16 @@ pub use spec::{DramCacheSpec, HybridSpec, TagCacheSpec, TagStore};
 pub use tad::TadLayout;
 pub use tag_cache::TagCacheReport;
 
-use super::{Organization, OrganizationReport, PagesMoved, bus};
+use super::{Durable, Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
-use crate::power::{PowerFailure, Saving};
+use crate::power::{PowerFailure, Saving, Weaknesses};
 use crate::request::{
     Ahead, Completion, Device, Full, LineRequest, LineResponse, Manner, PageRequest, Request,
     Response, Tell, Tie, Traffic, earlier,
 };
 use power::Power;
 use std::any::Any;
-use tierscope_kernel::Stage;
+use tierscope_kernel::{Stage, Timeline};
 use versions::Versions;
 
 /// A hybrid of a DRAM and a store, driven by simulated time.
@@ -391,11 +391,46 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         kept
     }
 
+    fn takes_hints(&self) -> bool {
+        true
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.controller.flush(now_ps, &mut self.actions);
-        self.note_flush(done);
+        let told = self.note_flush(done);
         self.execute(now_ps, &mut Vec::new());
-        done
+        told
+    }
+
+    fn flush_stages(&self) -> Timeline {
+        self.controller.flush_stages()
+    }
+
+    fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
+        let tags_before = self.controller.tag_bytes_moved();
+        let written = self.controller.warm_flush();
+        self.warm_store(now_ps);
+        let bytes = self.controller.sector_bytes();
+        let in_dram = u64::from(self.placed(0, bytes as u32).1);
+        self.traffic.move_store(written * bytes, true);
+        self.traffic.move_dram(written * in_dram, false);
+        let tags = self.controller.tag_bytes_moved();
+        self.traffic.move_dram(tags[0] - tags_before[0], false);
+        self.traffic.move_dram(tags[1] - tags_before[1], true);
+        PagesMoved { read: 0, written }
+    }
+
+    /// A cache that saves itself needs no flush.
+    fn durable(&self) -> Durable {
+        match self.saving.holds(Weaknesses::default()) {
+            true => Durable::Answered,
+            false if self.controller.flush_at_sync => Durable::Flushed,
+            false => Durable::Never,
+        }
+    }
+
+    fn keeps(&self) -> bool {
+        self.store.device().keeps_answered()
     }
 
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {

@@ -74,9 +74,12 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         }
     }
 
-    /// A flush goes on, or is done: then what had been answered before it is in the store.
-    pub(super) fn note_flush(&mut self, done: bool) {
-        let (Some(power), Some(versions)) = (&mut self.power, &mut self.versions) else { return };
+    /// A flush goes on, or is done: then what had been answered before it is in the store. Whether it is told to be
+    /// done.
+    pub(super) fn note_flush(&mut self, done: bool) -> bool {
+        let (Some(power), Some(versions)) = (&mut self.power, &mut self.versions) else {
+            return done;
+        };
         let early = power.weaknesses.has(Weakness::EarlyCompletion);
         let history = &mut versions.requests.history;
         let begun = power.flushing.take().unwrap_or_else(|| {
@@ -90,6 +93,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
             }
             false => power.flushing = Some(begun),
         }
+        done || early
     }
 }
 
@@ -202,6 +206,16 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
 
     fn answered(&self) -> &CowMap<u64> {
         self.history().answered()
+    }
+
+    fn promise(&mut self, line: u64, version: u64) {
+        if let Some(versions) = &mut self.versions {
+            versions.requests.history.promise(line, version);
+        }
+    }
+
+    fn synced(&self, line: u64) -> u64 {
+        self.history().synced(line)
     }
 
     fn written(&self) -> &CowMap<u64> {

@@ -5,7 +5,8 @@ use super::{FillPolicy, Hybrid, MissPredictorKind, PrefetcherKind, TadLayout};
 use crate::device::DeviceDescription;
 use crate::medium::dram::Dram;
 use crate::organization::{
-    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings, whole,
+    DramSize, InitialContent, Organization, OrganizationDescription, Surroundings,
+    check_number_of_sets, whole,
 };
 use crate::power::Saving;
 use crate::replacement::PolicyKind;
@@ -39,6 +40,10 @@ pub struct HybridSpec {
     pub eager_write_back: bool,
     /// Whether the requested line goes ahead of the rest of its page.
     pub critical_line_first: bool,
+    /// Whether a sync of a file (fsync, fdatasync, msync, sync) has the whole cache flushed, and waits until the store
+    /// has it, where the cache does not save itself. Without it such a call takes its path through the kernel only, as
+    /// one on tmpfs does (`noop_fsync`, fs/libfs.c).
+    pub flush_at_sync: bool,
 }
 
 /// Ways of a DRAM cache at most.
@@ -324,6 +329,15 @@ impl DramCacheSpec {
         let set = Size::from_bytes(page.bytes().saturating_mul(ways));
         let capacity = self.capacity;
         if capacity >= set && capacity.bytes().is_multiple_of(set.bytes()) {
+            let what = format!("sets of {ways} pages ({path}.ways, {path}.page)");
+            let key = format!("{path}.capacity");
+            check_number_of_sets(
+                &key,
+                capacity,
+                (&what, set),
+                "more ways, or larger pages",
+                problems,
+            );
             return;
         }
         let pages = capacity.bytes() / page.bytes();

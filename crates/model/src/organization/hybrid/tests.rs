@@ -132,6 +132,7 @@ fn spec(frames: u64, ways: u32) -> HybridSpec {
         prefetch_streams: 4,
         eager_write_back: false,
         critical_line_first: false,
+        flush_at_sync: true,
     }
 }
 

@@ -149,6 +149,18 @@ impl Controller {
         true
     }
 
+    /// Every dirty page is written back at once, and stays, as by [`Controller::flush`]; how many sectors.
+    pub(super) fn warm_flush(&mut self) -> u64 {
+        let (mut from, mut written) = (0, 0);
+        while let Some((way, page)) = self.tags.next_dirty(from) {
+            from = self.tags.frame(way) + 1;
+            self.report.write_backs += 1;
+            self.note_change(page);
+            written += self.write_back_at_once(way, page);
+        }
+        written
+    }
+
     /// A sector comes, and a page may go for it; how many sectors of that were dirty.
     fn put(&mut self, sector: u64, write: bool, prefetch: bool, moved: &mut PagesMoved) -> u64 {
         let Some((way, leaves)) = self.way_for(sector) else { return 0 };

@@ -26,6 +26,11 @@ impl Power {
 }
 
 impl Oracle {
+    /// Whether memory saves itself.
+    pub(super) fn saves(&self) -> bool {
+        self.power.saving.holds(Weaknesses::default())
+    }
+
     fn followed(&self) -> &Data {
         match &self.data {
             Some(data) => data,
@@ -100,6 +105,16 @@ impl PowerFailure for Oracle {
 
     fn answered(&self) -> &CowMap<u64> {
         self.followed().versions.history.answered()
+    }
+
+    fn promise(&mut self, line: u64, version: u64) {
+        if let Some(data) = &mut self.data {
+            data.versions.history.promise(line, version);
+        }
+    }
+
+    fn synced(&self, line: u64) -> u64 {
+        self.followed().versions.history.synced(line)
     }
 
     fn written(&self) -> &CowMap<u64> {

@@ -21,7 +21,7 @@ pub(super) mod tests;
 pub use spec::{LongReadsSpec, PromotionSpec, TieredSpec};
 
 use super::hybrid::port::Port;
-use super::{Organization, OrganizationReport, PagesMoved, bus};
+use super::{Durable, Organization, OrganizationReport, PagesMoved, bus};
 use crate::activity::Activity;
 use crate::organization::hybrid::append_tail;
 use crate::power::PowerFailure;
@@ -472,12 +472,29 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.write_back_all(now_ps)
     }
 
+    fn flush_stages(&self) -> Timeline {
+        self.near.as_ref().map_or_else(Timeline::new, |near| near.flush_stages)
+    }
+
+    fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
+        self.warm_write_back_all(now_ps)
+    }
+
+    fn durable(&self) -> Durable {
+        if self.near.is_some() { Durable::Flushed } else { Durable::Answered }
+    }
+
+    fn keeps(&self) -> bool {
+        self.store.device().keeps_answered()
+    }
+
     fn power(&mut self) -> Option<&mut dyn PowerFailure> {
         Some(self)
     }
 
     fn report(&self) -> OrganizationReport {
         OrganizationReport {
+            promotion: self.near.as_ref().map(|near| near.promoted()),
             traffic: self.traffic,
             stale_reads: self.data.as_ref().map_or(0, |data| data.stale_reads),
             ..self.report.clone()

@@ -25,13 +25,18 @@ impl<D: Device, S: Device> Tiered<D, S> {
             Place::Pinned => return,
         };
         near.tags.insert_at(way, page, flag::PINNED);
+        let dirty = victim.is_some_and(|victim| victim.dirty());
+        near.promotions += 1;
+        near.demotions += u64::from(victim.is_some());
+        let waits = dirty && near.concerns_flush();
         let index = near.moves.insert(Move {
             page: Some(page),
             victim: victim.and_then(|victim| victim.line),
-            victim_dirty: victim.is_some_and(|victim| victim.dirty()),
+            victim_dirty: dirty,
             way,
             progress: Progress::Unmapping,
             written: 0,
+            flush: waits,
             blocked_by: 0,
             first: NONE,
             last: NONE,
@@ -172,6 +177,11 @@ impl<D: Device, S: Device> Tiered<D, S> {
         if it.progress == Progress::Fetching {
             return self.fill(now_ps, index);
         }
+        if std::mem::take(&mut it.flush) {
+            let stages = it.stages;
+            near.flush_goes_on(now_ps, &stages);
+        }
+        let it = &mut near.moves[index];
         let lines = near.page_bytes / u64::from(self.line_bytes);
         if let (Some(data), Some(victim)) = (&mut self.data, it.victim) {
             data.write_far(victim * lines, &it.versions);
@@ -205,18 +215,18 @@ impl<D: Device, S: Device> Tiered<D, S> {
         self.issue_near(now_ps, request(index, address, bytes, true, false));
     }
 
-    /// Writes what is dirty in DRAM to the far memory, as far as there is room; whether nothing is left.
+    /// Writes what is dirty in DRAM to the far memory, and leaves it there; whether all has come there that was dirty
+    /// when the first call began the flush.
     pub(super) fn write_back_all(&mut self, now_ps: u64) -> bool {
-        let mut from = 0;
+        let Some(near) = &mut self.near else { return true };
+        if near.flush.is_none() {
+            near.begin_flush(now_ps);
+        }
         while let Some(near) = &mut self.near
-            && near.has_room()
-            && let Some((way, page)) = near.tags.next_dirty(from)
+            && let Some((way, page)) = near.next_to_flush()
         {
-            from = near.tags.frame(way) + 1;
-            if near.tags.flags(way) & flag::PINNED != 0 {
-                continue;
-            }
             near.tags.set_flags(way, flag::PINNED);
+            let flush = near.concerns_flush();
             let index = near.moves.insert(Move {
                 page: None,
                 victim: Some(page),
@@ -224,6 +234,7 @@ impl<D: Device, S: Device> Tiered<D, S> {
                 way,
                 progress: Progress::Evicting,
                 written: 0,
+                flush,
                 blocked_by: 0,
                 first: NONE,
                 last: NONE,
@@ -234,8 +245,25 @@ impl<D: Device, S: Device> Tiered<D, S> {
             near.moving.insert(page, index);
             self.evict(now_ps, index);
         }
-        let is_clean = |near: &Near<D>| near.tags.dirty_lines() == 0 && near.moves.is_empty();
-        self.near.as_deref().is_none_or(is_clean)
+        self.near.as_deref_mut().is_none_or(Near::flush_is_done)
+    }
+
+    /// Writes what is dirty in DRAM to the far memory in functional warming, at once.
+    pub(super) fn warm_write_back_all(&mut self, now_ps: u64) -> PagesMoved {
+        let (mut from, mut written) = (0, 0);
+        while let Some(near) = &mut self.near
+            && let Some((way, page)) = near.tags.next_dirty(from)
+        {
+            from = near.tags.frame(way) + 1;
+            near.tags.clear_flags(way, flag::DIRTY);
+            let bytes = near.page_bytes;
+            written += 1;
+            self.report.write_backs += 1;
+            self.traffic.move_dram(bytes, false);
+            self.traffic.move_store(bytes, true);
+            self.warm_store(now_ps, page * bytes, bytes, true);
+        }
+        PagesMoved { read: 0, written }
     }
 
     /// An access in functional warming: pages are counted, and promoted at once. The line that it asks of the store is
@@ -259,6 +287,9 @@ impl<D: Device, S: Device> Tiered<D, S> {
         let place = near.tags.place(page);
         let bytes = near.page_bytes;
         let promoted = near.promoter.access(page, place != Place::Pinned);
+        let leaves = matches!(place, Place::Taken(..));
+        near.promotions += u64::from(promoted);
+        near.demotions += u64::from(promoted && leaves);
         let victim = match place {
             Place::Taken(way, victim) if promoted => {
                 near.tags.insert_at(way, page, 0);

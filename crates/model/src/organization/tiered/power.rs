@@ -114,6 +114,16 @@ impl<D: Device, S: Device> PowerFailure for Tiered<D, S> {
         self.history().answered()
     }
 
+    fn promise(&mut self, line: u64, version: u64) {
+        if let Some(data) = &mut self.data {
+            data.history.promise(line, version);
+        }
+    }
+
+    fn synced(&self, line: u64) -> u64 {
+        self.history().synced(line)
+    }
+
     fn written(&self) -> &CowMap<u64> {
         self.history().submitted()
     }

@@ -24,6 +24,7 @@ pub(super) struct Promoter {
     counts: CowVec<u32>,
     most_threshold: u32,
     threshold: u32,
+    least_threshold: u32,
     low_ratio: f64,
     high_ratio: f64,
     epoch: u64,
@@ -44,6 +45,7 @@ impl Promoter {
             counts: CowVec::new(sets * ways, 0),
             most_threshold: spec.most_threshold,
             threshold: spec.most_threshold,
+            least_threshold: spec.most_threshold,
             low_ratio: spec.low_ratio,
             high_ratio: spec.high_ratio,
             epoch: u64::from(spec.epoch),
@@ -99,12 +101,18 @@ impl Promoter {
             self.threshold = (self.threshold + 1).min(self.most_threshold);
         } else if promoted >= self.high_ratio * accesses && promotes {
             self.threshold = (self.threshold - 1).max(1);
+            self.least_threshold = self.least_threshold.min(self.threshold);
         }
         if self.accesses >= self.epoch {
             self.accesses = self.counted;
             self.promoted = 0;
             self.threshold = self.most_threshold;
         }
+    }
+
+    /// Accesses after which a page is promoted now, and the fewest after which one ever was.
+    pub(super) fn thresholds(&self) -> (u32, u32) {
+        (self.threshold, self.least_threshold)
     }
 
     /// A second one that stands where this one stands.

@@ -2,7 +2,9 @@
 
 use super::Tiered;
 use crate::medium::dram::Dram;
-use crate::organization::{DramSize, Organization, OrganizationDescription, Surroundings, whole};
+use crate::organization::{
+    DramSize, Organization, OrganizationDescription, Surroundings, check_number_of_sets, whole,
+};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
 
@@ -200,6 +202,10 @@ impl PromotionSpec {
                 format!("it is not a whole number of sets of {ways} pages of {page} ({path}.ways, {path}.page)"),
                 format!("write a multiple of {set}"),
             );
+        } else {
+            let what = format!("sets of {} pages ({path}.ways)", self.ways);
+            let key = format!("{path}.capacity");
+            check_number_of_sets(&key, self.capacity, (&what, set), "more ways", problems);
         }
     }
 

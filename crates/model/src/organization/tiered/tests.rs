@@ -467,3 +467,55 @@ fn wrong_descriptions_are_refused_each_with_its_path() {
         ["tiered.host_queue_depth"]
     );
 }
+
+/// A machine of some pages in DRAM, which have been written there; when the last of that was.
+fn written(pages: u64) -> (Tiered<Dram, AnyDevice>, u32) {
+    let mut memory = make(&spec(8, 4, 1));
+    let mut id = 0;
+    for page in 0..pages {
+        // The first access promotes, and the next finds the page in DRAM.
+        for write in [false, true] {
+            ask(&mut memory, id, page * PAGE, write);
+            id += 1;
+        }
+    }
+    assert_eq!(memory.report().promotion.unwrap().promotions, pages);
+    (memory, id)
+}
+
+#[test]
+fn a_flush_ends_with_what_was_dirty_when_it_began_whatever_is_written_meanwhile() {
+    let (mut memory, mut id) = written(4);
+    let begin_ps = u64::from(id) * 10_000 * US;
+    let mut now_ps = begin_ps;
+    let written_before = memory.report().write_backs;
+    let mut out = Vec::new();
+    while !memory.flush(now_ps) {
+        // Somebody writes to all of the pages, again and again.
+        let request = line(id, u64::from(id) % 4 * PAGE, true);
+        id += u32::from(memory.submit(now_ps, request).is_ok());
+        now_ps = memory.next_event_ps().expect("the flush is under way");
+        memory.advance(now_ps, &mut out);
+        assert!(now_ps < begin_ps + 1_000 * US, "the flush does not end");
+    }
+    assert_eq!(memory.report().write_backs - written_before, 4);
+    assert_eq!(memory.flush_stages().total_ps(), now_ps - begin_ps, "all of its time is told");
+    // What was written meanwhile is another's.
+    memory.advance(now_ps + 1_000 * US, &mut out);
+    assert!(!memory.flush(now_ps + 1_000 * US));
+}
+
+#[test]
+fn a_flush_in_warming_leaves_what_one_in_detail_does() {
+    let (mut memory, id) = written(5);
+    let mut warmed = memory.fork_itself();
+    let mut now_ps = u64::from(id) * 10_000 * US;
+    while !memory.flush(now_ps) {
+        now_ps = memory.next_event_ps().unwrap();
+        memory.advance(now_ps, &mut Vec::new());
+    }
+    assert_eq!(warmed.warm_flush(now_ps), PagesMoved { read: 0, written: 5 });
+    assert_eq!(warmed.report(), memory.report());
+    assert_eq!(warmed.warm_flush(now_ps), PagesMoved::default(), "all is clean");
+    assert!(memory.flush(now_ps));
+}

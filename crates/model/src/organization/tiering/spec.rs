@@ -7,6 +7,7 @@ use crate::organization::tiered::Tiered;
 use crate::organization::{
     DramSize, Nodes, OracleSpec, Organization, OrganizationDescription, Surroundings, TieredSpec,
 };
+use crate::os::reclaim::lists::Lists;
 use crate::os::tiering::BalancingSpec;
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Duration, Problems, Size};
@@ -45,6 +46,36 @@ impl TieringSpec {
     }
 }
 
+impl TieringSpec {
+    /// The kernel's lists, which it keeps where it moves pages, tell the frames of both nodes apart.
+    fn check_frames(&self, path: &str, machine: &Surroundings<'_>, problems: &mut Problems) {
+        let (Some((store, device)), Some(page)) = (machine.store, machine.page()) else { return };
+        let most = Size::from_bytes(Lists::<1>::MOST_FRAMES.saturating_mul(page.bytes()));
+        let (near, far) = (self.capacity, device.capacity());
+        if near.bytes().saturating_add(far.bytes()) <= most.bytes() {
+            return;
+        }
+        let (key, other) = (format!("{path}.capacity"), format!("{store}.capacity"));
+        let (key, other, size, beside) =
+            if near > far { (key, other, near, far) } else { (other, key, far, near) };
+        let left = most.bytes().saturating_sub(beside.bytes()) / page.bytes() * page.bytes();
+        let mend = match left {
+            0 => "less for both".to_owned(),
+            left => format!("{} or less", Size::from_bytes(left)),
+        };
+        problems.add(
+            "impossible-value",
+            key,
+            size.to_string(),
+            format!(
+                "pages of {page} (os.page) that the kernel moves between two nodes are numbered with 32 bits, \
+                 and with {beside} of {other} there are more"
+            ),
+            format!("write {mend}, or larger pages"),
+        );
+    }
+}
+
 impl OrganizationDescription for TieringSpec {
     fn name(&self) -> &'static str {
         "tiering"
@@ -64,6 +95,7 @@ impl OrganizationDescription for TieringSpec {
         machine.check_store(line, "lines of the on-chip caches", problems);
         if let Some(balancing) = &self.balancing {
             balancing.check(&format!("{path}.balancing"), machine.page(), problems);
+            self.check_frames(path, machine, problems);
         }
     }
 

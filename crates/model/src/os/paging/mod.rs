@@ -686,6 +686,12 @@ impl Paging {
         files
     }
 
+    /// Whether anything is mapped within so many bytes from an address on.
+    pub fn maps(&self, address: u64, length: u64) -> bool {
+        let past = address.saturating_add(length).div_ceil(self.page_bytes);
+        !self.space.mappings_in(address / self.page_bytes..past).is_empty()
+    }
+
     /// Physical addresses of the entries that a walk for `page` reads, from the last level to the
     /// first; the page-table pages have to exist.
     pub fn walk_addresses(&self, page: u64) -> [u64; 5] {
