@@ -7,8 +7,19 @@ use tierscope_model::organization::Organization;
 use tierscope_model::request::{LineRequest, PageRequest, Response, Traffic};
 use tierscope_system::spec::load_text;
 
-const PAGES: [&str; 10] =
-    ["disk", "haste", "link", "machine", "nvm", "raid", "ramdisk", "storage", "tiered", "tiering"];
+const PAGES: [&str; 11] = [
+    "disk",
+    "haste",
+    "link",
+    "machine",
+    "nvm",
+    "raid",
+    "ramdisk",
+    "sequences",
+    "storage",
+    "tiered",
+    "tiering",
+];
 /// All that one access has begun has ended before the next.
 const APART_PS: u64 = 1_000_000_000_000;
 const LINE: u64 = 64;
