@@ -139,9 +139,11 @@ def options(
         raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
     of_nothing = not starts and skip is None and not (passes_untimed and warming == "untimed")
     if warming is not None and of_nothing:
+        sampled = ", nor is a machine sampled whose DRAM cache prefetches"
         raise RunError(
             "usage",
-            f"nothing comes before the region whose warming could be {warming}",
+            f"nothing comes before the region whose warming could be {warming}"
+            f"{sampled if warming == 'untimed' else ''}",
             "say where the region begins: what is skipped, or a mark of the program",
         )
     if starts and skip is not None:

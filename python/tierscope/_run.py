@@ -730,7 +730,14 @@ def _result(
         program = data["program"]
         status = None if program is None else program["exit_status"]
         if any(system["sampling"] is not None for system in data["systems"].values()):
-            raise NoResultError(reason, status, "there is no estimate")
+            waited = (
+                "none of the program's instructions were simulated in detail, as its threads waited "
+                "(for syncs that flush memory, say)"
+            )
+            told = data["partial_reason"] or waited
+            raise NoResultError(
+                told, status, "there is no estimate", hint="run it without --sample or --precision"
+            )
         zeros = [] if data["partial_reason"] else _said_to_be_zero(data["workload"])
         if zeros:
             reason = " and ".join(f"workload.{name} = 0" for name in zeros)

@@ -111,12 +111,18 @@ impl Kind {
         best
     }
 
+    /// Its name with an article: `a size`, `an energy`.
+    pub fn with_article(&self) -> String {
+        let article = if self.name.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+        format!("{article} {}", self.name)
+    }
+
     /// The error for a number that has no unit.
     pub fn bare(&self, number: &str) -> UnitError {
         let [first, second] = self.likely;
         UnitError::new(
             "bad-unit",
-            format!("a {} needs its unit", self.name),
+            format!("{} needs its unit", self.with_article()),
             format!("write \"{number}{first}\" or \"{number}{second}\", or whatever is meant"),
         )
     }
@@ -125,13 +131,13 @@ impl Kind {
     pub fn not_a_text(&self) -> UnitError {
         UnitError::new(
             "wrong-type",
-            format!("a {} is a text with a unit", self.name),
+            format!("{} is a text with a unit", self.with_article()),
             self.such_as(),
         )
     }
 
     fn such_as(&self) -> String {
-        format!("write a {} such as \"{}\"", self.name, self.examples[0])
+        format!("write {} such as \"{}\"", self.with_article(), self.examples[0])
     }
 
     fn split<'a>(&self, text: &'a str) -> Result<(Number, &'a str), UnitError> {
@@ -143,7 +149,7 @@ impl Kind {
             return bad("there is nothing".into());
         }
         if text.starts_with('-') {
-            return bad(format!("a {} is never negative", self.name));
+            return bad(format!("{} is never negative", self.with_article()));
         }
         if whole.is_empty() || decimals.is_empty() || decimals.contains('.') {
             return bad("it does not start with a number".into());

@@ -78,8 +78,7 @@ impl Shape {
     /// What it is in words: `an integer`, `a size` …
     pub fn words(&self) -> String {
         match self {
-            Shape::Quantity(kind) if kind.name == "energy" => "an energy".into(),
-            Shape::Quantity(kind) => format!("a {}", kind.name),
+            Shape::Quantity(kind) => kind.with_article(),
             Shape::Integer { .. } => "an integer".into(),
             Shape::Number => "a number".into(),
             Shape::Boolean => "true or false".into(),
