@@ -731,12 +731,14 @@ def _result(
         status = None if program is None else program["exit_status"]
         if any(system["sampling"] is not None for system in data["systems"].values()):
             waited = (
-                "none of the program's instructions were simulated in detail, as its threads waited "
-                "(for syncs that flush memory, say)"
+                "none of the program's instructions were simulated in detail, as its threads "
+                "waited (for syncs that flush memory, say)"
             )
-            told = data["partial_reason"] or waited
             raise NoResultError(
-                told, status, "there is no estimate", hint="run it without --sample or --precision"
+                data["partial_reason"] or waited,
+                status,
+                "there is no estimate",
+                "run it without --sample or --precision",
             )
         zeros = [] if data["partial_reason"] else _said_to_be_zero(data["workload"])
         if zeros:
