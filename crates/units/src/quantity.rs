@@ -559,6 +559,31 @@ quantity!(
     Power, POWER, from_nanowatts, nanowatts, "nanowatts"
 );
 
+impl Energy {
+    /// In joules.
+    #[inline]
+    pub fn joules(self) -> f64 {
+        self.femtojoules() as f64 * 1e-15
+    }
+}
+
+impl Power {
+    /// More than any part of a machine takes: 10 kW.
+    pub const MOST_OF_A_PART: Power = Power::from_nanowatts(10_000_000_000_000);
+
+    /// In watts.
+    #[inline]
+    pub fn watts(self) -> f64 {
+        self.nanowatts() as f64 * 1e-9
+    }
+
+    /// What it makes in so many picoseconds, in joules.
+    #[inline]
+    pub fn joules(self, time_ps: u64) -> f64 {
+        self.watts() * time_ps as f64 * 1e-12
+    }
+}
+
 /// Reads a quantity from text and refuses bare numbers with the kind's own words.
 struct Reader(&'static Kind);
 

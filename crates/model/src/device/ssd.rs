@@ -49,6 +49,7 @@ use power::Contents;
 use shared::Shared;
 use std::collections::VecDeque;
 use tierscope_kernel::{CowCell, EventQueue, Slab, Stage, Timeline};
+use tierscope_units::{Energy, Power};
 use translation::{Geometry, Initial, Page, Policy, Stripe, Translation};
 use turns::Turns;
 
@@ -263,7 +264,7 @@ impl Ssd {
             flush_above: (buffer.flush_above.bytes() / spec.page.bytes()).min(1 << 30) as u32,
             write_back: buffer.write_back,
             capacitors: buffer.capacitors,
-            capacitor_j: buffer.capacitor_energy.map(|it| it.femtojoules() as f64 * 1e-15),
+            capacitor_j: buffer.capacitor_energy.map(Energy::joules),
             hold_up_ps: buffer.hold_up_time.map(|it| it.picoseconds()),
             command_pages: if spec.nand.multi_plane_programs { spec.nand.planes } else { 1 },
             lane_programs: 2 * spec.nand.planes,
@@ -274,7 +275,7 @@ impl Ssd {
             idle: Idle::new(&spec.collection),
             endurance: spec.wear.endurance,
             power: spec.nand.power.clone(),
-            controller_w: spec.controller_power.map(|power| power.nanowatts() as f64 * 1e-9),
+            controller_w: spec.controller_power.map(Power::watts),
             dram_power: spec.dram_power.clone(),
             cores: vec![0; spec.firmware.cores as usize],
             core: 0,

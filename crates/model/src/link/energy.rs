@@ -23,8 +23,8 @@ pub struct LinkEnergySpec {
 impl LinkEnergySpec {
     /// What a link that has moved so many bytes took up to `now_ps`.
     pub fn taken(&self, moved_bytes: u64, now_ps: u64) -> Taken {
-        let moved_j = moved_bytes as f64 * 8.0 * self.per_bit.femtojoules() as f64 * 1e-15;
-        let idle_j = now_ps as f64 * 1e-12 * self.idle_power.nanowatts() as f64 * 1e-9;
+        let moved_j = moved_bytes as f64 * 8.0 * self.per_bit.joules();
+        let idle_j = self.idle_power.joules(now_ps);
         let part = |part, energy_j| EnergyPart { component: LINK, part, energy_j };
         Taken::default().with([part("moved", moved_j), part("idle", idle_j)])
     }

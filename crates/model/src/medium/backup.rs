@@ -75,8 +75,8 @@ impl BackupSpec {
             save_ps,
             restore_ps,
             charge_ps: charge_ps(full_zj, self.charge_power),
-            save_j: joules(self.save_power, save_ps),
-            restore_j: joules(self.restore_power, restore_ps),
+            save_j: self.save_power.joules(save_ps),
+            restore_j: self.restore_power.joules(restore_ps),
             energy_j: full_zj as f64 * 1e-21,
             saved_bytes: if enough_ps >= save_ps {
                 self.module.bytes()
@@ -116,10 +116,6 @@ fn zeptojoules(energy: Energy) -> u128 {
 fn charge_ps(missing_zj: u128, power: Power) -> u64 {
     let ps = missing_zj.div_ceil(u128::from(power.nanowatts()));
     u64::try_from(ps).unwrap_or(u64::MAX)
-}
-
-fn joules(power: Power, time_ps: u64) -> f64 {
-    power.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12
 }
 
 fn time_ps(size: Size, bandwidth: Bandwidth) -> u64 {

@@ -38,13 +38,12 @@ pub struct ProcessorUse {
 impl ProcessorEnergySpec {
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
-        let most = Power::from_nanowatts(10_000_000_000_000);
         for (key, power) in [
             ("uncore_power", self.uncore_power),
             ("running_power", self.running_power),
             ("halted_power", self.halted_power),
         ] {
-            problems.at_most(path, key, power, most);
+            problems.at_most(path, key, power, Power::MOST_OF_A_PART);
         }
         let most = Energy::from_femtojoules(1_000_000_000_000);
         problems.at_most(path, "instruction_energy", self.instruction_energy, most);
@@ -52,15 +51,14 @@ impl ProcessorEnergySpec {
 
     /// Where energy went, in joules. The parts are all there is.
     pub fn parts(&self, used: &ProcessorUse) -> [EnergyPart; 5] {
-        let watts = |power: Power| power.nanowatts() as f64 * 1e-9;
         let seconds = |time_ps: u128| time_ps as f64 * 1e-12;
         let all_ps = u128::from(used.time_ps) * u128::from(used.cores);
         let halted_ps = all_ps.saturating_sub(used.running_ps);
-        let instruction_j = self.instruction_energy.femtojoules() as f64 * 1e-15;
+        let instruction_j = self.instruction_energy.joules();
         [
-            ("uncore", watts(self.uncore_power) * seconds(u128::from(used.time_ps))),
-            ("running_cores", watts(self.running_power) * seconds(used.running_ps)),
-            ("halted_cores", watts(self.halted_power) * seconds(halted_ps)),
+            ("uncore", self.uncore_power.watts() * seconds(u128::from(used.time_ps))),
+            ("running_cores", self.running_power.watts() * seconds(used.running_ps)),
+            ("halted_cores", self.halted_power.watts() * seconds(halted_ps)),
             ("instructions", instruction_j * used.instructions as f64),
             ("caches", used.lookups_j),
         ]

@@ -48,7 +48,8 @@ fn run(name: &str, options: &CrashOptions) -> Result<CrashReport, CrashError> {
     crash(&system(name), gups(1), options, &Watch::default())
 }
 
-fn adversarial(points: u64, weaken: &[Weakness]) -> CrashOptions {
+/// Points that are chosen where most is under way.
+pub fn adversarial(points: u64, weaken: &[Weakness]) -> CrashOptions {
     CrashOptions {
         points: Some(points),
         adversarial: true,

@@ -3,6 +3,7 @@
 
 use crate::common::random::{Do, doing, script};
 use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use crate::crash::adversarial;
 use crate::thorough::of_many;
 use proptest::prelude::*;
 use tierscope_kernel::{Counter, Random};
@@ -160,16 +161,6 @@ fn crowd(threads: u32, turns: u64) -> Box<dyn Stream> {
     Script::stream(&(0..threads).map(work).collect::<Vec<_>>())
 }
 
-fn options(points: u64, weaken: &[Weakness]) -> CrashOptions {
-    CrashOptions {
-        points: Some(points),
-        adversarial: true,
-        seed: 7,
-        weaken: weaken.to_vec(),
-        ..CrashOptions::default()
-    }
-}
-
 fn fail(more: &[(&str, &str)], options: &CrashOptions) -> Result<CrashReport, CrashError> {
     crash(&machine(more), stream(40, 1), options, &Watch::default())
 }
@@ -201,7 +192,7 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
         &[DISCARD, DATA, FLUSH],
         &[DISCARD, XFS],
     ] {
-        let report = fail(more, &options(40, &[])).unwrap();
+        let report = fail(more, &adversarial(40, &[])).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
         assert!(report.promised_lines > 1000 && report.second_cuts > 5, "{more:?}: {report:?}");
         assert!(report.replayed_transactions > 80, "{more:?}: {report:?}");
@@ -222,7 +213,7 @@ fn what_a_sync_has_promised_is_there_and_files_show_only_what_was_theirs() {
 #[test]
 fn a_transaction_for_which_the_log_is_short_waits_for_room() {
     for more in [&[][..], &[FLUSH], &[EXT3], &[DATA], &[XFS]] {
-        let fail = |stream| crash(&machine(more), stream, &options(60, &[]), &Watch::default());
+        let fail = |stream| crash(&machine(more), stream, &adversarial(60, &[]), &Watch::default());
         let report = fail(crowd(16, 6)).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
         assert!(report.under_way["checkpoint"] > 0 && report.promised_lines > 100, "{report:?}");
@@ -243,7 +234,7 @@ fn mail(
     let sets: Vec<_> = sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
     let spec = load("storage/ext4", &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
     let stream = mail.make(&given, seed).unwrap().0;
-    let options = CrashOptions { seed, ..options(points, &[]) };
+    let options = CrashOptions { seed, ..adversarial(points, &[]) };
     crash(&spec, stream, &options, &Watch::default()).unwrap()
 }
 
@@ -268,7 +259,7 @@ fn a_mail_server_keeps_what_its_syncs_have_promised() {
 fn a_drive_that_is_told_what_is_free_keeps_what_syncs_have_promised() {
     let points = 60;
     for more in [&[][..], &[FLUSH], &[EXT3], &[XFS], &[DATA], &[WRITEBACK], &[UNSAFE, SAVED]] {
-        let report = fail(&[more, &[DISCARD]].concat(), &options(points, &[])).unwrap();
+        let report = fail(&[more, &[DISCARD]].concat(), &adversarial(points, &[])).unwrap();
         assert!(report.holds() && report.promised_lines > 1000, "{more:?}: {:#?}", report.failing);
     }
     for (kind, swap, seed) in [("ext4", "64MiB", 0), ("xfs", "64MiB", 1), ("ext4", "4MiB", 2)] {
@@ -376,7 +367,7 @@ fn a_document_that_is_saved_by_renaming_is_there_the_old_or_the_new() {
         &[DISCARD],
         &[STORE],
     ] {
-        let options = options(60, &[]);
+        let options = adversarial(60, &[]);
         let report = crash(&machine(more), editors(4, 30), &options, &Watch::default()).unwrap();
         assert!(report.holds(), "{more:?}: {:#?}", report.failing);
         assert!(report.promised_lines > 1000, "{more:?}: {report:?}");
@@ -387,7 +378,7 @@ fn a_document_that_is_saved_by_renaming_is_there_the_old_or_the_new() {
 #[test]
 fn without_barriers_what_a_drive_buffers_is_lost() {
     for more in [&[UNSAFE][..], &[WRITEBACK, UNSAFE], &[EXT3, UNSAFE], &[XFS, UNSAFE]] {
-        let report = fail(more, &options(40, &[])).unwrap();
+        let report = fail(more, &adversarial(40, &[])).unwrap();
         assert!(report.failing_points > 20 && report.faults["lost"] > 100, "{more:?}: {report:?}");
         assert!(report.lost_pages > 0, "{more:?}");
     }
@@ -409,7 +400,7 @@ fn forced(turns: u64, force: impl Fn(FileId) -> Call) -> Box<dyn Stream> {
 #[test]
 fn a_sync_of_everything_promises_all_files_and_a_range_that_is_written_nothing() {
     let fail = |more: &[(&str, &str)], force: &dyn Fn(FileId) -> Call| {
-        crash(&machine(more), forced(60, force), &options(40, &[]), &Watch::default()).unwrap()
+        crash(&machine(more), forced(60, force), &adversarial(40, &[]), &Watch::default()).unwrap()
     };
     let [all, one] =
         [fail(&[FLUSH], &|_| Call::SyncAll {}), fail(&[FLUSH], &|file| Call::Sync { file })];
@@ -453,7 +444,7 @@ fn a_sync_of_everything_on_xfs_flushes_nothing_where_its_log_has_nothing() {
             [("storage.dirty_writeback", "10s"), ("storage.file_system.commit_interval", "5s")];
         let spec = machine(&[more, &never].concat());
         let stream = behind_another(40);
-        let report = crash(&spec, stream, &options(60, &[]), &Watch::default()).unwrap();
+        let report = crash(&spec, stream, &adversarial(60, &[]), &Watch::default()).unwrap();
         assert_eq!(report.holds(), holds, "{more:?}: {:#?}", report.failing);
         assert!(report.promised_lines > 100, "{more:?}: {report:?}");
         assert_eq!(report.faults.get("lost").is_some_and(|lost| *lost > 0), !holds, "{more:?}");
@@ -474,11 +465,11 @@ fn whatever_is_left_out_is_found_and_one_point_replays_it() {
         (&[], Weakness::EarlyCompletion, "lost"),
         (&[UNSAFE, SAVED], Weakness::NoCapacitors, "lost"),
     ] {
-        let report = fail(more, &options(60, &[weakness])).unwrap();
+        let report = fail(more, &adversarial(60, &[weakness])).unwrap();
         assert!(!report.holds(), "{more:?} without {weakness:?} breaks nothing");
         assert!(report.faults[harm] > 0, "{more:?} {weakness:?}: {:?}", report.faults);
         let first = &report.failing[0];
-        let alone = CrashOptions { replay: Some(first.point), ..options(1, &[weakness]) };
+        let alone = CrashOptions { replay: Some(first.point), ..adversarial(1, &[weakness]) };
         let replayed = fail(more, &alone).unwrap();
         assert_eq!(replayed.failing, std::slice::from_ref(first), "{more:?} {weakness:?}");
         assert!(first.faults.iter().all(|fault| fault.what.is_some()), "{first:?}");
@@ -520,7 +511,7 @@ fn late_pages(turns: u64) -> Box<dyn Stream> {
 fn a_transaction_that_does_not_wait_for_data_shows_blocks_before_them() {
     let fail = |more: &[(&str, &str)], weaken: &[Weakness]| {
         let spec = machine(&[more, &[("store.units", "16")]].concat());
-        crash(&spec, late_pages(40), &options(200, weaken), &Watch::default()).unwrap()
+        crash(&spec, late_pages(40), &adversarial(200, weaken), &Watch::default()).unwrap()
     };
     assert!(fail(&[], &[]).holds());
     assert!(fail(&[XFS], &[]).holds());
@@ -549,12 +540,12 @@ fn what_means_nothing_or_is_not_modelled_is_refused() {
         (&[], Weakness::NoClones),
         (&[STORE], Weakness::EarlyCompletion),
     ] {
-        let refused = fail(more, &options(1, &[weakness]));
+        let refused = fail(more, &adversarial(1, &[weakness]));
         assert!(matches!(refused, Err(CrashError::MeansNothing(..))), "{more:?}: {refused:?}");
     }
     // Blocks of two pages of the drive may be torn.
     let large = [("os.page", "8KiB"), ("storage.file_system.journal_capacity", "512KiB")];
-    let refused = fail(&large, &options(1, &[]));
+    let refused = fail(&large, &adversarial(1, &[]));
     let Err(CrashError::PagesDiffer(..)) = refused else { panic!("{refused:?}") };
     assert!(refused.unwrap_err().to_string().contains("--set os.page=4KiB"), "it mends that");
 }
@@ -573,7 +564,7 @@ proptest! {
         let threads: Vec<Vec<Do>> = threads.iter().map(kept).collect();
         let script = script(&threads, false);
         for more in [&[][..], &[EXT3, WRITEBACK], &[STORE], &[XFS]] {
-            let options = CrashOptions { seed, ..options(12, &[]) };
+            let options = CrashOptions { seed, ..adversarial(12, &[]) };
             let stream = Script::stream(&script);
             let report = crash(&machine(more), stream, &options, &Watch::default());
             let report = match report {
@@ -667,7 +658,7 @@ fn without_a_file_system_a_sync_of_a_file_flushes_the_drive_and_one_of_all_does_
     for name in ["storage/970-pro", "storage/disk-7200"] {
         let fail = |force: &dyn Fn(FileId) -> Call| {
             let stream = forced(60, force);
-            crash(&raw(name, &[]), stream, &options(40, &[]), &Watch::default()).unwrap()
+            crash(&raw(name, &[]), stream, &adversarial(40, &[]), &Watch::default()).unwrap()
         };
         for force in [|file| Call::Sync { file }, |file| Call::SyncData { file }] {
             let kept = fail(&force);
@@ -691,7 +682,8 @@ fn without_a_file_system_syncs_promise_pages_where_the_store_keeps_what_it_answe
         ("storage/disk-7200", &[], &[], false),
     ] {
         let spec = raw(name, more);
-        let report = crash(&spec, stream(40, 1), &options(60, weaken), &Watch::default()).unwrap();
+        let report =
+            crash(&spec, stream(40, 1), &adversarial(60, weaken), &Watch::default()).unwrap();
         assert_eq!(report.holds(), holds, "{name} {more:?} {weaken:?}: {:?}", report.failing);
         assert!(report.promised_lines > 100 && report.syncs > Some(5), "{name}: {report:?}");
         assert_eq!(report.replayed_transactions, 0, "{name}");
@@ -703,7 +695,7 @@ fn swap_is_worth_nothing_after_a_cut() {
     let pages: Vec<Op> = (0..4096).map(|n| Op::store(ANONYMOUS + n % 2048 * PAGE, 8, 10)).collect();
     let spec = raw("storage/quick", &[("storage.dram_capacity", "4MiB")]);
     let stream = Script::stream(&[pages]);
-    let report = crash(&spec, stream, &options(50, &[]), &Watch::default()).unwrap();
+    let report = crash(&spec, stream, &adversarial(50, &[]), &Watch::default()).unwrap();
     assert!(report.holds() && report.under_way["command"] > 0, "{report:?}");
     assert_eq!((report.lines, report.promised_lines, report.syncs), (0, 0, Some(0)));
 }
@@ -723,13 +715,13 @@ fn below_any_scheduler_file_systems_keep_what_syncs_promised() {
         let layer = format!("{{ scheduler = \"{scheduler}\" }}");
         let layer = [("storage.block_layer", &*layer), waiting];
         let all: Vec<_> = layer.iter().chain(more).copied().collect();
-        let report = fail(&all, &options(60, &[])).unwrap();
+        let report = fail(&all, &adversarial(60, &[])).unwrap();
         assert!(report.holds(), "{scheduler}: {:#?}", report.failing);
         assert!(report.promised_lines > 100 && report.replayed_transactions > 10, "{report:?}");
-        let early = fail(&all, &options(60, &[Weakness::EarlyCompletion])).unwrap();
+        let early = fail(&all, &adversarial(60, &[Weakness::EarlyCompletion])).unwrap();
         assert!(early.faults["lost"] > 0, "{scheduler} answers early and loses nothing");
         let unsafely: Vec<_> = all.iter().copied().chain([UNSAFE]).collect();
-        let without = fail(&unsafely, &options(60, &[])).unwrap();
+        let without = fail(&unsafely, &adversarial(60, &[])).unwrap();
         assert!(!without.holds(), "{scheduler}: nothing was flushed, and nothing lost");
     }
 }
@@ -751,7 +743,7 @@ fn file_systems_on_disks_arrays_and_below_a_buffer_cache_keep_what_syncs_promise
     ] {
         let fail = |weaken: &[Weakness]| {
             let spec = raw(name, more);
-            crash(&spec, stream(25, 1), &options(40, weaken), &Watch::default()).unwrap()
+            crash(&spec, stream(25, 1), &adversarial(40, weaken), &Watch::default()).unwrap()
         };
         let report = fail(&[]);
         assert_eq!(report.holds(), holds, "{name} {more:?}: {:#?}", report.failing);

@@ -1,11 +1,12 @@
 //! Syncs of files that lie in main memory: what has returned is kept, and takes its time.
 
 use crate::common::{ANONYMOUS, MAPPED, PAGE, Script, call};
+use crate::crash::adversarial;
 use crate::crash_files::stream;
 use crate::thorough::of_many;
 use std::sync::atomic::AtomicBool;
 use tierscope_model::power::Weakness;
-use tierscope_system::crash::{CrashError, CrashOptions, CrashReport, Watch, crash};
+use tierscope_system::crash::{CrashError, CrashReport, Watch, crash};
 use tierscope_system::result::SystemResult;
 use tierscope_system::run::{Bound, RunOptions, Sampling, Warming, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
@@ -136,16 +137,6 @@ fn who_gives_no_durability_says_so_and_takes_the_kernels_path_only() {
         let said = result.notes.iter().any(|note| note.contains("give no durability"));
         assert!(said, "{name}: {:?}", result.notes);
         assert_eq!(count(&result, "cache_flushes") > 0, flushes, "{name}");
-    }
-}
-
-fn adversarial(points: u64, weaken: &[Weakness]) -> CrashOptions {
-    CrashOptions {
-        points: Some(points),
-        adversarial: true,
-        seed: 7,
-        weaken: weaken.to_vec(),
-        ..CrashOptions::default()
     }
 }
 

@@ -120,21 +120,18 @@ impl DiskPowerSpec {
         [seek_ps, access_ps]: [u64; 2],
         time_ps: u64,
     ) -> [(&'static str, f64); 3] {
-        let of =
-            |power: Power, time_ps: u64| power.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12;
-        let beyond = |power: Power, time_ps: u64| of(power, time_ps) - of(self.idle, time_ps);
+        let beyond = |power: Power, time_ps| power.joules(time_ps) - self.idle.joules(time_ps);
         [
-            ("idle", of(self.idle, time_ps)),
+            ("idle", self.idle.joules(time_ps)),
             ("seek", beyond(self.seek, seek_ps)),
             ("transfer", beyond(self.transfer, access_ps)),
         ]
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
-        let most = Power::from_nanowatts(10_000_000_000_000);
         for (key, power) in [("idle", self.idle), ("seek", self.seek), ("transfer", self.transfer)]
         {
-            problems.at_most(path, key, power, most);
+            problems.at_most(path, key, power, Power::MOST_OF_A_PART);
         }
         problems.at_least(path, "seek", self.seek, self.idle);
         problems.at_least(path, "transfer", self.transfer, self.idle);

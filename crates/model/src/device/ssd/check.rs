@@ -62,8 +62,7 @@ impl SsdSpec {
         problems.at_least(&wear, "endurance", self.wear.endurance, 1);
         if let Some(power) = &self.dram_power {
             let path = format!("{path}.dram_power");
-            let most = Power::from_nanowatts(10_000_000_000_000);
-            problems.at_most(&path, "standby", power.standby, most);
+            problems.at_most(&path, "standby", power.standby, Power::MOST_OF_A_PART);
             let most = Energy::from_femtojoules(1_000_000_000_000);
             problems.at_most(&path, "read_per_bit", power.read_per_bit, most);
             problems.at_most(&path, "write_per_bit", power.write_per_bit, most);

@@ -32,13 +32,10 @@ counters! {
 impl SsdDramPowerSpec {
     /// Joules in `time_ps` in which so much moved, by part.
     pub fn energies_j(&self, traffic: &DramTraffic, time_ps: u64) -> [(&'static str, f64); 3] {
-        let bits_j = |energy: tierscope_units::Energy, bytes: u64| {
-            energy.femtojoules() as f64 * 1e-15 * 8.0 * bytes as f64
-        };
         [
-            ("standby", self.standby.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12),
-            ("read", bits_j(self.read_per_bit, traffic.read_bytes)),
-            ("write", bits_j(self.write_per_bit, traffic.written_bytes)),
+            ("standby", self.standby.joules(time_ps)),
+            ("read", self.read_per_bit.joules() * 8.0 * traffic.read_bytes as f64),
+            ("write", self.write_per_bit.joules() * 8.0 * traffic.written_bytes as f64),
         ]
     }
 }

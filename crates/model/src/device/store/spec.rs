@@ -52,19 +52,17 @@ impl StorePowerSpec {
         units: u64,
         now_ps: u64,
     ) -> [(&'static str, f64); 3] {
-        let of = |power: Power, time_ps: f64| power.nanowatts() as f64 * 1e-9 * time_ps * 1e-12;
         [
-            ("read", of(self.read, read_ps as f64)),
-            ("write", of(self.write, write_ps as f64)),
-            ("standby", of(self.standby, units as f64 * now_ps as f64)),
+            ("read", self.read.joules(read_ps)),
+            ("write", self.write.joules(write_ps)),
+            ("standby", units as f64 * self.standby.joules(now_ps)),
         ]
     }
 
     fn check(&self, path: &str, problems: &mut Problems) {
-        let most = Power::from_nanowatts(10_000_000_000_000);
         for (key, power) in [("read", self.read), ("write", self.write), ("standby", self.standby)]
         {
-            problems.at_most(path, key, power, most);
+            problems.at_most(path, key, power, Power::MOST_OF_A_PART);
         }
     }
 }

@@ -85,8 +85,7 @@ impl NvmEnergy {
         time_ps: u64,
         (line_bits, row_bits, write_ps): (u64, u64, u64),
     ) -> Self {
-        let bits_j =
-            |energy: tierscope_units::Energy, bits: f64| energy.femtojoules() as f64 * 1e-15 * bits;
+        let bits_j = |energy: tierscope_units::Energy, bits: f64| energy.joules() * bits;
         let (line_bits, row_bits) = (line_bits as f64, row_bits as f64);
         let read_bits = counts.row_reads as f64 * row_bits + counts.gap_moves as f64 * line_bits;
         let pulses = counts.pulse_ps as f64 / write_ps.max(1) as f64;
@@ -96,7 +95,7 @@ impl NvmEnergy {
             array_write_j: bits_j(spec.array_write, pulses * line_bits),
             buffer_j: bits_j(spec.buffer_read, read_lines * line_bits)
                 + bits_j(spec.buffer_write, pulses * line_bits),
-            standby_j: spec.standby.nanowatts() as f64 * 1e-9 * time_ps as f64 * 1e-12,
+            standby_j: spec.standby.joules(time_ps),
         }
     }
 

@@ -172,7 +172,7 @@ impl Initial {
             block += 1;
         }
         let valid = before[block as usize + 1] - before[block as usize];
-        let unit = self.spread(in_lane - before[block as usize], self.of(lane, block, valid));
+        let unit = self.spread(in_lane - before[block as usize], self.dealt(lane, block, valid));
         Some((lane * self.blocks + block) * self.block_units + unit)
     }
 
@@ -198,7 +198,7 @@ impl Initial {
         }
         let before = &self.lane(lane)[block as usize..];
         let valid = before[1] - before[0];
-        self.gather(unit, valid, self.of(lane, block, valid)).is_some()
+        self.gather(unit, valid, self.dealt(lane, block, valid)).is_some()
     }
 
     /// Which unit lies at a place at the start, if one does.
@@ -215,7 +215,7 @@ impl Initial {
         let block = number as usize;
         let before = self.lane(lane);
         let valid = before[block + 1] - before[block];
-        let number = self.gather(unit, valid, self.of(lane, number, valid))?;
+        let number = self.gather(unit, valid, self.dealt(lane, number, valid))?;
         let in_lane = u64::from(before[block] + number);
         let page_units = u64::from(self.page_units);
         let page = self.stripe.dealt(lane, in_lane / page_units);
@@ -226,7 +226,7 @@ impl Initial {
     /// Of how many places, spread evenly over a block, its valid units are the first: of as many as there are
     /// of them, and of all in a block that is being filled.
     #[inline]
-    fn of(&self, lane: u32, block: u32, valid: u32) -> u32 {
+    fn dealt(&self, lane: u32, block: u32, valid: u32) -> u32 {
         if block < self.fillings[lane as usize] { valid } else { self.block_units }
     }
 
