@@ -80,7 +80,7 @@ impl Script for Blkparse {
             return Ok(Read::Goes);
         }
         let (first, plus, count) = (next(), next(), next());
-        let extent = if plus == "+" { Some((first, count)) } else { None };
+        let extent = (plus == "+" && !count.is_empty()).then_some((first, count));
         let (flush, kind) = meaning(what);
         // What moves nothing is at the volume's beginning.
         if !(flush || kind.is_some()) || self.volume.place(device, 0, 0)?.is_none() {
@@ -190,6 +190,8 @@ CPU3 (8,0):
         assert_eq!(told, expected);
         assert_eq!(read_all("blkparse", text, &[("event", "D")])[0].ticks, Some(2_000));
         assert!(said("blkparse", "8,0 3 1 0.5 697 Q W x + 8 [y]\n").contains("number of a sector"));
-        assert!(said("blkparse", "8,0 3 1 0.5 697 Q W [y]\n").contains("no SECTOR + SECTORS"));
+        for cut in ["8,0 3 1 0.5 697 Q W [y]\n", "8,0 3 1 0.5 697 Q WF 8 +"] {
+            assert!(said("blkparse", cut).contains("no SECTOR + SECTORS"), "{cut}");
+        }
     }
 }
