@@ -3,10 +3,14 @@
 While machines run, a request ends them, and there is a partial result. What follows, until the
 result is printed and kept, is short, and a request that comes then waits for it: a run that took
 hours is not lost to one that came too late. The second one breaks that off too.
+
+Signals reach the main thread alone. Runs in other threads are ended by whoever started those, who
+hears of a request that waits from ``received``.
 """
 
 from __future__ import annotations
 
+import threading
 from types import FrameType
 
 received: list[int] = []
@@ -31,12 +35,14 @@ def hold() -> None:
 
 
 def release() -> None:
-    """A run is under way: requests end it, and one that waited does.
+    """A run is under way: requests end it, and one that waited does. Not so in other threads.
 
     Raises:
         KeyboardInterrupt: where one waited.
     """
     global _held_from
+    if threading.current_thread() is not threading.main_thread():
+        return
     waited = _held_from is not None and len(received) > _held_from
     _held_from = None
     if waited:

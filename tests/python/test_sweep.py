@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 import tierscope as ts
 from conftest import Runner
+from tierscope import _interrupts
 from tierscope.sweeps.show import closing_lines
 
 STUDY = """
@@ -35,6 +36,7 @@ values = ["16MiB", "64MiB"]
 "workload.random" = [0.1, 0.5, 1.0]
 """
 POINTS = 2 * 2 * 2 * 3
+OTHERWISE = ("sampled", "partial", "failed", "missing")
 
 
 @pytest.fixture
@@ -213,6 +215,17 @@ def test_a_point_that_fails_is_recorded_and_told(tierscope: Runner, tmp_path: Pa
     frame = ts.load_sweep(tmp_path / "study").table()
     failed = frame.filter(pl.col("status") == "failed")
     assert failed["time_s"].null_count() == failed.height == POINTS
+
+
+def test_a_request_to_end_that_waits_breaks_off_no_point(
+    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_interrupts, "_held_from", len(_interrupts.received))
+    monkeypatch.setattr(_interrupts, "received", [*_interrupts.received, signal.SIGTERM])
+    done = ts.sweep(study, tmp_path / "out", workers=2)
+    assert done.counts() == {"complete": POINTS, **dict.fromkeys(OTHERWISE, 0)}
+    with pytest.raises(KeyboardInterrupt):
+        _interrupts.release()
 
 
 def test_an_interrupt_keeps_what_there_is(tmp_path: Path) -> None:
