@@ -92,7 +92,6 @@ fn code(error: &CrashError) -> &'static str {
     match error {
         CrashError::Machine(_) | CrashError::Alone(_) => "run-failed",
         CrashError::NotModelled(_)
-        | CrashError::SeveralControllers(_)
         | CrashError::NothingPromised(..)
         | CrashError::PagesDiffer(..) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",

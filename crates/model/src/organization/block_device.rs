@@ -503,7 +503,11 @@ impl Organization for BlockDevice {
         self.commands.len()
     }
 
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        Some(self)
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         Some(self)
     }
 

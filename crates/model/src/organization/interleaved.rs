@@ -6,6 +6,7 @@
 
 use super::{Durable, Organization, OrganizationReport, PagesMoved};
 use crate::activity::Activity;
+use crate::power::PowerFailure;
 use crate::request::{Full, LineRequest, LineResponse, PageRequest, Response, Tell};
 use serde::{Deserialize, Serialize};
 use std::any::Any;
@@ -106,20 +107,25 @@ pub struct Interleaved {
     next_ps: Vec<u64>,
     /// Which have done their part of the flush under way.
     flushed: Vec<bool>,
+    /// Of bytes.
     layout: Layout,
+    /// Of lines.
+    lines: Layout,
 }
 
 impl Interleaved {
-    /// Of controllers that are all alike, as many as `spec` says, which has been checked.
+    /// Of controllers that are all alike, as many as `spec` says, which has been checked beside `line`.
     ///
     /// # Panics
     /// Without a controller.
-    pub fn new(spec: &ControllersSpec, parts: Vec<Box<dyn Organization>>) -> Self {
+    pub fn new(spec: &ControllersSpec, line: Size, parts: Vec<Box<dyn Organization>>) -> Self {
         assert!(!parts.is_empty(), "there is a controller");
         let layout =
             Layout { count: parts.len() as u64, shift: spec.interleave.bytes().trailing_zeros() };
+        let line_shift = line.bytes().trailing_zeros();
+        let lines = Layout { shift: layout.shift - line_shift, ..layout };
         let (next_ps, flushed) = (vec![u64::MAX; parts.len()], vec![false; parts.len()]);
-        let mut interleaved = Interleaved { parts, next_ps, flushed, layout };
+        let mut interleaved = Interleaved { parts, next_ps, flushed, layout, lines };
         (0..interleaved.parts.len()).for_each(|index| interleaved.look(index));
         interleaved
     }
@@ -316,6 +322,15 @@ impl Organization for Interleaved {
         self.parts.iter().all(|part| part.keeps())
     }
 
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        self.parts.iter().all(|part| part.power().is_some()).then_some(self as _)
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
+        let all = self.parts.iter().all(|part| part.power().is_some());
+        all.then_some(self as _)
+    }
+
     fn report(&self) -> OrganizationReport {
         let mut reports = self.parts.iter().map(|part| part.report());
         let first = reports.next().unwrap_or_default();
@@ -334,9 +349,12 @@ impl Organization for Interleaved {
             next_ps: self.next_ps.clone(),
             flushed: self.flushed.clone(),
             layout: self.layout,
+            lines: self.lines,
         })
     }
 }
+
+mod power;
 
 #[cfg(test)]
 mod tests;

@@ -172,7 +172,12 @@ pub trait Organization: Send {
     }
 
     /// Itself, where its power may fail.
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        None
+    }
+
+    /// The same, to let it fail.
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         None
     }
 

@@ -205,7 +205,11 @@ impl Organization for Oracle {
         if self.saves() { Durable::Answered } else { Durable::Never }
     }
 
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        Some(self)
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         Some(self)
     }
 

@@ -847,8 +847,12 @@ impl Organization for Storage {
         true
     }
 
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
         // Nothing is left of a store that lies in DRAM.
+        if self.in_memory.is_some() { None } else { Some(self) }
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         if self.in_memory.is_some() { None } else { Some(self) }
     }
 

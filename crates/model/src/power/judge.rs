@@ -119,7 +119,7 @@ fn look(
     newest: u64,
     line_bytes: u64,
 ) -> (Finding, Option<Fault>) {
-    let promised = organization.promised().get(line).max(organization.synced(line));
+    let promised = organization.promised(line).max(organization.synced(line));
     let found = organization.found(line * line_bytes);
     let is_own = |version| version == newest || organization.line_of(version) == Some(line);
     let harm = match found {
@@ -143,12 +143,13 @@ fn look(
 /// Compares every line that was ever written.
 pub fn judge(organization: &dyn PowerFailure, line_bytes: u64) -> Verdict {
     let mut verdict = Verdict::default();
-    for (line, newest) in organization.written().iter() {
+    let mut faults = BTreeMap::new();
+    organization.each_written(&mut |line, newest| {
         let (finding, fault) = look(organization, line, newest, line_bytes);
         verdict.count(finding);
-        let room = MOST_FAULTS - verdict.faults.len();
-        verdict.faults.extend(fault.into_iter().take(room));
-    }
+        faults.extend(fault.map(|fault| (line, fault)));
+    });
+    verdict.faults.extend(faults.into_values().take(MOST_FAULTS));
     verdict
 }
 
@@ -205,7 +206,7 @@ impl Judge {
         lines.extend_from_slice(since);
         join(&mut lines);
         for line in lines.into_iter().flatten() {
-            let newest = fork.written().get(line);
+            let newest = fork.written(line);
             if newest > 0 {
                 self.look(fork, line, newest);
             }
@@ -271,7 +272,7 @@ pub fn fail(
     line_bytes: u64,
 ) -> Option<Failure> {
     let failure = cut_and_recover(organization, now_ps, second)?;
-    let verdict = judge(organization.power()?, line_bytes);
+    let verdict = judge(organization.power_mut()?, line_bytes);
     Some(Failure { verdict, ..failure })
 }
 
@@ -283,8 +284,8 @@ pub fn cut_and_recover(
 ) -> Option<Failure> {
     let mut failure = Failure { cuts: 1, ..Failure::default() };
     let (mut since_ps, mut left) = (now_ps, second);
-    failure.outage = organization.power()?.cut(now_ps);
-    failure.recovery = organization.power()?.recover(now_ps);
+    failure.outage = organization.power_mut()?.cut(now_ps);
+    failure.recovery = organization.power_mut()?.recover(now_ps);
     let (mut at_ps, mut out) = (now_ps, Vec::new());
     while organization.in_flight() > 0
         && let Some(next_ps) = organization.next_event_ps()
@@ -296,12 +297,12 @@ pub fn cut_and_recover(
         if left == Some(0) {
             left = None;
             failure.cuts += 1;
-            let again = organization.power()?.cut(at_ps);
+            let again = organization.power_mut()?.cut(at_ps);
             let saved_pages = failure.outage.saved_pages + again.saved_pages;
             let short = failure.outage.short || again.short;
             failure.outage = Outage { saved_pages, short, ..again };
             let before = failure.recovery;
-            failure.recovery = organization.power()?.recover(at_ps);
+            failure.recovery = organization.power_mut()?.recover(at_ps);
             failure.recovery.reissued += before.reissued;
             failure.recovery.reissued_lines =
                 failure.recovery.reissued_lines.max(before.reissued_lines);

@@ -18,7 +18,6 @@ pub(crate) use touched::Touched;
 use crate::request::Device;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use tierscope_kernel::CowMap;
 
 /// What is left out on purpose, so that a check of recovery has something to find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -260,6 +259,19 @@ pub struct Recovery {
     pub transactions: u64,
 }
 
+impl Recovery {
+    /// Of two parts that recover at the same time.
+    #[must_use]
+    pub(crate) fn beside(self, other: Recovery) -> Recovery {
+        Recovery {
+            scan_ps: self.scan_ps.max(other.scan_ps),
+            reissued: self.reissued + other.reissued,
+            reissued_lines: self.reissued_lines + other.reissued_lines,
+            transactions: self.transactions + other.transactions,
+        }
+    }
+}
+
 /// Something that is under way, as a timeline shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Step {
@@ -342,12 +354,12 @@ pub trait PowerFailure {
     /// what was there is torn or gone.
     fn found(&self, address: u64) -> Option<(u64, Origin)>;
 
-    /// By line: the newest version that was promised to survive.
-    fn promised(&self) -> &CowMap<u64>;
+    /// The newest version of a line, by its number, that was promised to survive; 0 for none.
+    fn promised(&self, line: u64) -> u64;
 
-    /// By line: the newest version whose writer was told that it was done, promised or not.
-    fn answered(&self) -> &CowMap<u64> {
-        self.promised()
+    /// The newest version of a line whose writer was told that it was done, promised or not; 0 for none.
+    fn answered(&self, line: u64) -> u64 {
+        self.promised(line)
     }
 
     /// A sync of a file has returned that promises this version of a line, by its number: what the machine says, which
@@ -359,8 +371,11 @@ pub trait PowerFailure {
         0
     }
 
-    /// By line: the newest version that was written.
-    fn written(&self) -> &CowMap<u64>;
+    /// The newest version of a line that was written; 0 for none.
+    fn written(&self, line: u64) -> u64;
+
+    /// Each line that was ever written, by its number, with the newest version.
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64));
 
     /// Lines, by number, of which what is found, promised or written may have changed since the last call,
     /// or since [`PowerFailure::prepare`]: as it is right after a recovery, with respect to such a state.

@@ -97,7 +97,7 @@ impl<'scope> Failures<'scope> {
 
     /// A fork loses its power, in the thread whose turn it is.
     pub(super) fn begin(&mut self, run: &mut dyn Organization, cut: Cut) {
-        if let Some(power) = run.power() {
+        if let Some(power) = run.power_mut() {
             self.judge.follow(power);
         }
         let since = self.judge.since();
@@ -121,7 +121,7 @@ impl<'scope> Failures<'scope> {
         let Ok(recovered) = self.workers[0].recovered.recv() else { self.end_of(0) };
         self.workers.rotate_left(1);
         let (failure, mut fork) = recovered?;
-        let power = fork.power()?;
+        let power = fork.power_mut()?;
         let verdict = self.judge.judge(&since, power);
         let names = self.judge.names(&verdict, power);
         Some(Judged { cut, failure: Failure { verdict, ..failure }, names, fork })

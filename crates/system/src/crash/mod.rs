@@ -72,12 +72,6 @@ pub enum CrashError {
          machine with files on a store, such as storage/ext4"
     )]
     NothingPromised(String, &'static str),
-    /// Several controllers lose their power together.
-    #[error(
-        "what survives a failure of power is not modelled for {0}, which has several memory controllers: remove \
-         [controllers], as each is the machine without it"
-    )]
-    SeveralControllers(String),
     /// Blocks of files are several pages of the drive, or parts of one.
     #[error(
         "blocks of files are pages of the operating system (os.page, {0}), and the drive writes \
@@ -164,13 +158,13 @@ impl Running for Machine {
     }
 
     fn unit_bytes(&mut self) -> u64 {
-        let own = Machine::organization_mut(self).power().and_then(|power| power.unit_bytes());
+        let own = Machine::organization_mut(self).power_mut().and_then(|power| power.unit_bytes());
         own.unwrap_or(self.line_bytes())
     }
 
     fn judged(&mut self) -> &'static str {
         let has_files = |power: &mut dyn PowerFailure| power.files().is_some();
-        match Machine::organization_mut(self).power().is_some_and(has_files) {
+        match Machine::organization_mut(self).power_mut().is_some_and(has_files) {
             true => "files",
             false => "lines",
         }
@@ -253,7 +247,7 @@ fn let_power_fail<R: Running>(
     let mut choice = choose(&mut scout, options, watch)?;
     let mut report = CrashReport::new(name, options);
     report.judged = machine.judged();
-    if let Some(power) = machine.organization_mut().power() {
+    if let Some(power) = machine.organization_mut().power_mut() {
         report.guarantees = Some(power.guarantees());
     }
     thread::scope(|scope| {
@@ -274,7 +268,7 @@ fn let_power_fail<R: Running>(
             if let Some(timeline) = &mut timeline {
                 before.truncate(BEFORE);
                 before.push_front(Moment::event(at_ps, &under_way));
-                if let Some(power) = machine.organization_mut().power() {
+                if let Some(power) = machine.organization_mut().power_mut() {
                     let touched = failures.judge.follow(power);
                     timeline.look(at_ps, power, &touched);
                 }
@@ -311,7 +305,7 @@ fn let_power_fail<R: Running>(
                 return Err(CrashError::NoSecond(point, judged.failure.events));
             }
             report.draw(before.drain(..).rev(), judged.cut.at_ps, &judged.failure);
-            if let (Some(timeline), Some(power)) = (timeline, judged.fork.power()) {
+            if let (Some(timeline), Some(power)) = (timeline, judged.fork.power_mut()) {
                 report.requests = timeline.end(power, &judged.failure.verdict.faults);
             }
         }
@@ -337,7 +331,7 @@ struct Flushes {
 
 impl Flushes {
     fn of(organization: &mut dyn Organization) -> Self {
-        let wanted = organization.power().is_some_and(|power| power.promises_by_flush());
+        let wanted = organization.power_mut().is_some_and(|power| power.promises_by_flush());
         Flushes { wanted, under_way: false, events: 0 }
     }
 
@@ -354,7 +348,7 @@ impl Flushes {
 }
 
 fn under_way(organization: &mut dyn Organization) -> UnderWay {
-    organization.power().map(|power| power.under_way()).unwrap_or_default()
+    organization.power_mut().map(|power| power.under_way()).unwrap_or_default()
 }
 
 /// Why there is no model of what survives.
@@ -365,7 +359,6 @@ fn not_modelled(spec: &SystemSpec) -> CrashError {
         (Some(os), Some((page, store))) if spec.storage.is_some() && os.page != page => {
             CrashError::PagesDiffer(os.page, page, store)
         }
-        _ if spec.controllers.is_some() => CrashError::SeveralControllers(spec.name.clone()),
         _ if spec.tiering.is_some() => CrashError::NothingPromised(
             spec.name.clone(),
             "both of its memories ([tiering]) are taken for volatile",
@@ -393,7 +386,7 @@ fn prepare(
     {
         return Err(CrashError::MeansNothing(spec.name.clone(), one.name()));
     }
-    match organization.power().ok_or_else(unknown)?.prepare(&below) {
+    match organization.power_mut().ok_or_else(unknown)?.prepare(&below) {
         Ok(()) => Ok(()),
         Err(None) => Err(unknown()),
         Err(Some(one)) => Err(CrashError::MeansNothing(spec.name.clone(), one.name())),

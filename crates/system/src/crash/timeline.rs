@@ -75,7 +75,7 @@ impl Timeline {
     /// Sees what has become of requests, where `touched` lines may have changed.
     pub(super) fn look(&mut self, at_ps: u64, power: &dyn PowerFailure, touched: &[Range<u64>]) {
         for line in touched.iter().cloned().flatten() {
-            let newest = power.written().get(line);
+            let newest = power.written(line);
             if newest == 0 {
                 continue;
             }
@@ -85,10 +85,10 @@ impl Timeline {
                 self.lines.retain(|other| *other != line);
                 push(&mut self.lines, MOST_WRITES, line);
             }
-            if power.answered().get(line) >= newest {
+            if power.answered(line) >= newest {
                 write.acknowledged_ps = write.acknowledged_ps.min(at_ps);
             }
-            if power.promised().get(line) >= newest {
+            if power.promised(line) >= newest {
                 write.durable_ps = write.durable_ps.min(at_ps);
             }
         }
@@ -134,7 +134,7 @@ impl Timeline {
             _ if is_harmed => "lost",
             Some(found) if found >= version => "kept",
             // What was cut off or deleted is promised no more.
-            found if power.promised().get(line) > found.unwrap_or(0) => "lost",
+            found if power.promised(line) > found.unwrap_or(0) => "lost",
             _ => "gone",
         };
         Track {

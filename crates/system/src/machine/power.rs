@@ -77,7 +77,7 @@ impl Machine {
 
     /// Follows from now on what files hold, where the organization has asked for that.
     pub fn follow_files(&mut self, weaknesses: &[Weakness]) {
-        if self.organization.power().is_some_and(|power| power.files().is_some()) {
+        if self.organization.power_mut().is_some_and(|power| power.files().is_some()) {
             self.paging.follow_file_system(weaknesses.iter().copied().collect());
             self.followed = Some(Box::default());
             let names = self.stream.files();
@@ -93,13 +93,13 @@ impl Machine {
         if let Some(lines) = &self.followed_lines {
             return Some(lines.promising).filter(|promising| *promising > 0);
         }
-        Some(self.organization.power()?.files()?.syncs())
+        Some(self.organization.power_mut()?.files()?.syncs())
     }
 
     /// Where files are followed, told of all that has happened to them.
     fn files(&mut self) -> Option<&mut Files> {
         self.followed.as_ref()?;
-        let files = self.organization.power()?.files()?;
+        let files = self.organization.power_mut()?.files()?;
         self.paging.take_notes().into_iter().for_each(|note| files.note(note));
         Some(files)
     }
@@ -139,7 +139,7 @@ impl Machine {
         let followed = self.followed_lines.as_mut()?;
         let kept = followed.syncs.get_mut(&thread)?.pop_front()?;
         let shift = self.fixed.page_shift - self.fixed.line_shift;
-        let power = self.organization.power()?;
+        let power = self.organization.power_mut()?;
         let mut any = false;
         for (line, page, version) in kept {
             if self.account.newest(line) == version {

@@ -226,7 +226,7 @@ impl SystemSpec {
         let one = || self.the_organization()?.build(&self.surroundings());
         let Some(controllers) = &self.controllers else { return one() };
         let parts = (0..controllers.count).map(|_| one()).collect::<Option<Vec<_>>>()?;
-        Some(Box::new(Interleaved::new(controllers, parts)))
+        Some(Box::new(Interleaved::new(controllers, self.line()?, parts)))
     }
 
     /// How many memory controllers it has.

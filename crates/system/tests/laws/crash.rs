@@ -27,9 +27,16 @@ const SMALL: [(&str, &str); 8] = [
     ("ssd.buffer.flush_above", "128KiB"),
 ];
 
+/// Behind a name: with three memory controllers, which lose their power together.
+const SEVERAL: &str = "+three";
+const CONTROLLERS: [(&str, &str); 2] =
+    [("controllers.count", "3"), ("controllers.interleave", "1KiB")];
+
 fn system(name: &str) -> SystemSpec {
-    let tight = name.contains("-t");
+    let (tight, several) = (name.contains("-t"), name.ends_with(SEVERAL));
+    let name = name.strip_suffix(SEVERAL).unwrap_or(name);
     let sets = SMALL.iter().filter(|(path, _)| !tight || !path.starts_with("ssd."));
+    let sets = sets.chain(CONTROLLERS.iter().filter(|_| several));
     let sets: Vec<_> = sets.map(|(path, value)| (path.to_string(), value.to_string())).collect();
     load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
@@ -88,6 +95,7 @@ fn whatever_safeguard_is_missing_is_found_and_one_point_replays_it() {
         ("hams-le/quick", Weakness::NoBusyBits),
         ("hams-te/quick", Weakness::EarlyCompletion),
         ("hams-lp/quick", Weakness::NoBackup),
+        ("hams-le/quick+three", Weakness::NoClones),
     ] {
         let report = run(name, &adversarial(60, &[weakness])).unwrap();
         assert!(!report.holds(), "{name} without {weakness:?} loses nothing");
@@ -109,10 +117,12 @@ fn whatever_safeguard_is_missing_is_found_and_one_point_replays_it() {
 /// At random events: what the judge finds who looks at what changed, and one who looks at everything.
 fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) {
     let spec = SystemSpec { check_data: true, ..spec.clone() };
-    let stream = sized_gups("4MiB", of_many(200, 500), seed);
+    // More than all frames together.
+    let table = if spec.controllers.is_some() { "12MiB" } else { "4MiB" };
+    let stream = sized_gups(table, of_many(200, 500), seed);
     let mut machine = Machine::new(&spec, stream, &RunOptions::default()).unwrap();
     let line_bytes = machine.line_bytes();
-    machine.organization_mut().power().unwrap().prepare(weaken).unwrap();
+    machine.organization_mut().power_mut().unwrap().prepare(weaken).unwrap();
     let mut judge = Judge::new(line_bytes);
     let mut draws = Random::stream(seed, "crash.judges");
     let (mut left, mut points, mut broken) = (0, 0, 0);
@@ -127,15 +137,15 @@ fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) 
         // Points side by side, and far apart.
         let most = 1 << draws.below(14);
         left = draws.below(most);
-        judge.follow(machine.organization_mut().power().unwrap());
+        judge.follow(machine.organization_mut().power_mut().unwrap());
         let since = judge.since();
         let mut fork = machine.organization_mut().fork();
         let second = (draws.below(3) == 0).then(|| 1 + draws.below(500));
         cut_and_recover(fork.as_mut(), at_ps, second).unwrap();
-        let verdict = judge.judge(&since, fork.power().unwrap());
+        let verdict = judge.judge(&since, fork.power_mut().unwrap());
         assert_eq!(
             verdict,
-            full_judge(fork.power().unwrap(), line_bytes),
+            full_judge(fork.power_mut().unwrap(), line_bytes),
             "{} at {at_ps}",
             spec.name
         );
@@ -158,6 +168,8 @@ fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
         ("hams-le/quick", Some(Weakness::NoBusyBits)),
         ("hams-te/quick", Some(Weakness::EarlyCompletion)),
         ("hams-lp/quick", Some(Weakness::NoBackup)),
+        ("hams-le/quick+three", None),
+        ("hams-te/quick+three", Some(Weakness::EarlyCompletion)),
         ("nvdimm/quick", None),
         ("nvdimm/quick", Some(Weakness::NoBackup)),
         ("oracle/quick", None),
@@ -171,6 +183,9 @@ fn who_looks_at_what_changed_finds_what_one_finds_who_looks_at_everything() {
         ("flatflash-m/quick", None),
         ("flatflash-m/quick", Some(Weakness::EarlyCompletion)),
         ("cxl-ssd/quick", None),
+        ("hybrid/quick+three", None),
+        ("hybrid/quick+three", Some(Weakness::EarlyCompletion)),
+        ("flatflash-p/quick+three", None),
     ] {
         let spec = if name.starts_with("hams") { system(name) } else { shrunk(name) };
         let weaken: Vec<_> = weakness.into_iter().collect();
@@ -187,6 +202,8 @@ const BACKUP: &str = "{ module = \"1MiB\", flash = \"2MiB\", save_bandwidth = \"
 
 /// A machine of which little is kept from what lies below the caches.
 fn shrunk(name: &str) -> SystemSpec {
+    let several = name.strip_suffix(SEVERAL);
+    let name = several.unwrap_or(name);
     let saved = name.strip_suffix("+saved");
     let name = saved.unwrap_or(name);
     let mut sets: Vec<(&str, &str)> = match name {
@@ -199,6 +216,7 @@ fn shrunk(name: &str) -> SystemSpec {
         _ => Vec::new(),
     };
     sets.extend(saved.map(|_| ("dram.backup", BACKUP)));
+    sets.extend(CONTROLLERS.iter().filter(|_| several.is_some()));
     let sets: Vec<_> = sets.iter().map(|(path, to)| (path.to_string(), to.to_string())).collect();
     let mut spec = load(name, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec;
     spec.processor.as_mut().unwrap().caches.truncate(1);
@@ -220,7 +238,11 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         ("ull-buff/quick", true),
         ("cxl-ssd/quick", true),
         ("flatflash-m/quick", true),
+        ("hybrid/quick+three", true),
+        ("nvdimm/quick+three", true),
+        ("optane-p/quick+three", true),
         ("oracle/quick", false),
+        ("oracle/quick+three", false),
     ] {
         let options =
             CrashOptions { points: Some(of_many(15, 40)), seed: 5, ..CrashOptions::default() };
@@ -235,7 +257,8 @@ fn nvdimm_and_stores_keep_what_they_answered_and_dram_promises_what_was_flushed_
         assert!(report.lines > 0, "{name}");
         // What nobody has described is no zero.
         let store = shrunk(name).ssd;
-        let told = name == "nvdimm/quick" || store.is_some_and(|ssd| ssd.nand.power.is_some());
+        let told =
+            name.starts_with("nvdimm/quick") || store.is_some_and(|ssd| ssd.nand.power.is_some());
         assert_eq!((report.recovery_s.is_some(), report.untold.is_none()), (told, told), "{name}");
     }
     let early = adversarial(200, &[Weakness::EarlyCompletion]);

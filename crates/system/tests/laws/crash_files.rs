@@ -581,9 +581,9 @@ proptest! {
 fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) {
     let spec = SystemSpec { check_data: true, ..spec.clone() };
     let mut machine = Machine::new(&spec, stream(25, seed), &RunOptions::default()).unwrap();
-    machine.organization_mut().power().unwrap().prepare(weaken).unwrap();
+    machine.organization_mut().power_mut().unwrap().prepare(weaken).unwrap();
     machine.follow_files(weaken);
-    let unit_bytes = machine.organization_mut().power().unwrap().unit_bytes().unwrap();
+    let unit_bytes = machine.organization_mut().power_mut().unwrap().unit_bytes().unwrap();
     let mut judge = Judge::new(unit_bytes);
     let mut draws = Random::stream(seed, "crash.judges");
     let (mut left, mut points, mut broken) = (0, 0, 0);
@@ -595,13 +595,13 @@ fn judge_twice(spec: &SystemSpec, seed: u64, weaken: &[Weakness]) -> (u64, u64) 
         // Points side by side, and far apart.
         let most = 1 << draws.below(10);
         left = draws.below(most);
-        judge.follow(machine.organization_mut().power().unwrap());
+        judge.follow(machine.organization_mut().power_mut().unwrap());
         let since = judge.since();
         let mut fork = machine.organization_mut().fork();
         let second = (draws.below(3) == 0).then(|| 1 + draws.below(50));
         cut_and_recover(fork.as_mut(), at_ps, second).unwrap();
-        let verdict = judge.judge(&since, fork.power().unwrap());
-        let full = full_judge(fork.power().unwrap(), unit_bytes);
+        let verdict = judge.judge(&since, fork.power_mut().unwrap());
+        let full = full_judge(fork.power_mut().unwrap(), unit_bytes);
         assert_eq!(verdict, full, "{} {weaken:?} at {at_ps}", spec.name);
         points += 1;
         broken += verdict.broken();

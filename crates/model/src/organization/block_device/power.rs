@@ -10,7 +10,7 @@ use crate::power::{
 };
 use crate::request::{Control, Device};
 use std::ops::Range;
-use tierscope_kernel::{CowMap, Slab};
+use tierscope_kernel::Slab;
 
 impl BlockDevice {
     fn followed(&self) -> &Data {
@@ -129,15 +129,15 @@ impl PowerFailure for BlockDevice {
         (version != LOST).then_some((version, Origin::Store))
     }
 
-    fn promised(&self) -> &CowMap<u64> {
+    fn promised(&self, line: u64) -> u64 {
         match &self.followed {
-            Some(pages) => &pages.promised,
-            None => self.history().answered(),
+            Some(pages) => pages.promised.get(line),
+            None => self.answered(line),
         }
     }
 
-    fn answered(&self) -> &CowMap<u64> {
-        self.history().answered()
+    fn answered(&self, line: u64) -> u64 {
+        self.history().answered().get(line)
     }
 
     fn promise(&mut self, line: u64, version: u64) {
@@ -153,8 +153,12 @@ impl PowerFailure for BlockDevice {
         }
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.history().submitted()
+    fn written(&self, line: u64) -> u64 {
+        self.history().submitted().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.history().submitted().iter().for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {

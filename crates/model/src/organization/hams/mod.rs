@@ -264,7 +264,11 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ha
         self.manager.is_persistent() || self.drive.keeps_answered()
     }
 
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        Some(self)
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         Some(self)
     }
 

@@ -21,7 +21,7 @@ use crate::power::{
 use crate::request::{Completion, Device, Request};
 use std::collections::BTreeMap;
 use std::ops::Range;
-use tierscope_kernel::{BoundedQueue, CowMap, Slab, Stage};
+use tierscope_kernel::{BoundedQueue, Slab, Stage};
 
 /// What is to be done again for a frame.
 #[derive(Clone, Copy, Debug, Default)]
@@ -370,8 +370,8 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
         self.manager.found(address)
     }
 
-    fn promised(&self) -> &CowMap<u64> {
-        self.manager.followed().history.answered()
+    fn promised(&self, line: u64) -> u64 {
+        self.manager.followed().history.answered().get(line)
     }
 
     fn promise(&mut self, line: u64, version: u64) {
@@ -384,8 +384,17 @@ impl<D: Device, S: Device> PowerFailure for Hams<D, S> {
         self.manager.followed().history.synced(line)
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.manager.followed().history.submitted()
+    fn written(&self, line: u64) -> u64 {
+        self.manager.followed().history.submitted().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.manager
+            .followed()
+            .history
+            .submitted()
+            .iter()
+            .for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {

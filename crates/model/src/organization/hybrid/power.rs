@@ -197,15 +197,15 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         })
     }
 
-    fn promised(&self) -> &CowMap<u64> {
+    fn promised(&self, line: u64) -> u64 {
         match self.saving.is_backed() {
-            true => self.history().answered(),
-            false => &self.followed().0.promised,
+            true => self.answered(line),
+            false => self.followed().0.promised.get(line),
         }
     }
 
-    fn answered(&self) -> &CowMap<u64> {
-        self.history().answered()
+    fn answered(&self, line: u64) -> u64 {
+        self.history().answered().get(line)
     }
 
     fn promise(&mut self, line: u64, version: u64) {
@@ -218,8 +218,12 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> PowerFailure for Hy
         self.history().synced(line)
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.history().submitted()
+    fn written(&self, line: u64) -> u64 {
+        self.history().submitted().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.history().submitted().iter().for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {

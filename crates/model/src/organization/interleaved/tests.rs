@@ -50,7 +50,11 @@ fn the_organizations_laws_hold() {
     for (count, interleave_bytes) in [(1, 4096), (2, 64), (2, 4096), (3, 1024), (4, 8192)] {
         organization_laws(|check_data| {
             let parts = (0..count).map(|seed| parts_of_memory(seed, check_data)).collect();
-            Box::new(Interleaved::new(&controllers(count as u32, interleave_bytes), parts))
+            Box::new(Interleaved::new(
+                &controllers(count as u32, interleave_bytes),
+                Size::from_bytes(64),
+                parts,
+            ))
         });
     }
 }
@@ -86,7 +90,7 @@ proptest! {
     #[test]
     fn one_is_as_none(lines in proptest::collection::vec((0..4096u64, any::<bool>()), 1..200)) {
         let dram = DramSpec { read_queue_depth: 4, write_queue_depth: 4, write_high: 3, write_low: 1, ..dram_spec() };
-        let mut one = Interleaved::new(&controllers(1, 4096), vec![oracle(1 << 20, &dram)]);
+        let mut one = Interleaved::new(&controllers(1, 4096), Size::from_bytes(64), vec![oracle(1 << 20, &dram)]);
         prop_assert_eq!(answers(&mut one, &lines), answers(&mut *oracle(1 << 20, &dram), &lines));
         prop_assert_eq!(one.report(), {
             let mut alone = oracle(1 << 20, &dram);
@@ -100,7 +104,7 @@ proptest! {
     fn each_goes_its_own_way(lines in proptest::collection::vec((0..4096u64, any::<bool>()), 1..100)) {
         let (dram, layout) = (dram_spec(), layout(2, 1024));
         let parts = vec![oracle(1 << 20, &dram), oracle(1 << 20, &dram)];
-        let mut both = Interleaved::new(&controllers(2, 1024), parts);
+        let mut both = Interleaved::new(&controllers(2, 1024), Size::from_bytes(64), parts);
         let mut all = answers(&mut both, &lines);
         all.sort_unstable();
         for controller in 0..2 {

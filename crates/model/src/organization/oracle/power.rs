@@ -14,14 +14,12 @@ use tierscope_kernel::{CowMap, Slab};
 pub(super) struct Power {
     saving: Saving,
     weaknesses: Weaknesses,
-    /// What memory promises that does not save itself.
-    nothing: CowMap<u64>,
 }
 
 impl Power {
     pub(super) fn new(backup: Option<&BackupSpec>, capacity_bytes: u64) -> Self {
         let saving = Saving::new(backup, capacity_bytes);
-        Power { saving, weaknesses: Weaknesses::default(), nothing: CowMap::new(0) }
+        Power { saving, weaknesses: Weaknesses::default() }
     }
 }
 
@@ -96,15 +94,15 @@ impl PowerFailure for Oracle {
         Some((version, Origin::Memory))
     }
 
-    fn promised(&self) -> &CowMap<u64> {
+    fn promised(&self, line: u64) -> u64 {
         match self.power.saving.is_backed() {
-            true => self.followed().versions.history.answered(),
-            false => &self.power.nothing,
+            true => self.answered(line),
+            false => 0,
         }
     }
 
-    fn answered(&self) -> &CowMap<u64> {
-        self.followed().versions.history.answered()
+    fn answered(&self, line: u64) -> u64 {
+        self.followed().versions.history.answered().get(line)
     }
 
     fn promise(&mut self, line: u64, version: u64) {
@@ -117,8 +115,17 @@ impl PowerFailure for Oracle {
         self.followed().versions.history.synced(line)
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.followed().versions.history.submitted()
+    fn written(&self, line: u64) -> u64 {
+        self.followed().versions.history.submitted().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.followed()
+            .versions
+            .history
+            .submitted()
+            .iter()
+            .for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {

@@ -10,7 +10,7 @@ use crate::power::{
 use crate::request::{Control, Device, PageRequest};
 use std::collections::VecDeque;
 use std::ops::Range;
-use tierscope_kernel::{CowMap, Slab};
+use tierscope_kernel::Slab;
 
 /// What is on the store.
 #[derive(Clone, Debug)]
@@ -319,12 +319,16 @@ impl PowerFailure for Storage {
         Some((files.found(address / page_bytes)?, Origin::Store))
     }
 
-    fn promised(&self) -> &CowMap<u64> {
-        self.followed().files.promised()
+    fn promised(&self, line: u64) -> u64 {
+        self.followed().files.promised().get(line)
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.followed().files.written()
+    fn written(&self, line: u64) -> u64 {
+        self.followed().files.written().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.followed().files.written().iter().for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {

@@ -488,7 +488,11 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.store.device().keeps_answered()
     }
 
-    fn power(&mut self) -> Option<&mut dyn PowerFailure> {
+    fn power(&self) -> Option<&dyn PowerFailure> {
+        Some(self)
+    }
+
+    fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
         Some(self)
     }
 

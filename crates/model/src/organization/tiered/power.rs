@@ -110,8 +110,8 @@ impl<D: Device, S: Device> PowerFailure for Tiered<D, S> {
         Some((self.followed().far.get(self.line(address)), Origin::Store))
     }
 
-    fn promised(&self) -> &CowMap<u64> {
-        self.history().answered()
+    fn promised(&self, line: u64) -> u64 {
+        self.history().answered().get(line)
     }
 
     fn promise(&mut self, line: u64, version: u64) {
@@ -124,8 +124,12 @@ impl<D: Device, S: Device> PowerFailure for Tiered<D, S> {
         self.history().synced(line)
     }
 
-    fn written(&self) -> &CowMap<u64> {
-        self.history().submitted()
+    fn written(&self, line: u64) -> u64 {
+        self.history().submitted().get(line)
+    }
+
+    fn each_written(&self, tell: &mut dyn FnMut(u64, u64)) {
+        self.history().submitted().iter().for_each(|(line, newest)| tell(line, newest));
     }
 
     fn touched(&mut self) -> Vec<Range<u64>> {
