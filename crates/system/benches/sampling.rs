@@ -1,8 +1,8 @@
 //! Sampled runs against complete ones: what they are off by, whether their intervals hold it, and how
 //! much quicker they are.
 //!
-//! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [PART OF A NAME]]`; prints one
-//! JSON object a run, sampled with each of the seeds, which decide where units lie.
+//! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [--accesses N] [PART OF A NAME]]`; prints
+//! one JSON object a run, sampled with each of the seeds, which decide where units lie.
 
 #[path = "../tests/laws/sampling/work.rs"]
 mod work;
@@ -14,9 +14,23 @@ use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
-/// `plain` is `hybrid` without prefetches.
-const MACHINES: [&str; 8] =
-    ["oracle", "hybrid", "plain", "storage", "hams-le", "mmap", "cxl-ssd", "flatflash-m"];
+/// `plain` is `hybrid` without prefetches; names that end in `ahead` have a prefetcher of lines at each core.
+const MACHINES: [&str; 11] = [
+    "oracle",
+    "hybrid",
+    "plain",
+    "storage",
+    "hams-le",
+    "mmap",
+    "cxl-ssd",
+    "flatflash-m",
+    "oracle-ahead",
+    "plain-ahead",
+    "cxl-ssd-ahead",
+];
+/// As the streamer of the processors that the module of prefetchers names.
+const AHEAD: &str =
+    "{ kind = \"stream\", degree = 2, distance = 20, trackers = 32, outstanding = 16 }";
 /// Accesses after which a complete run ends, if it has not come to its simulated time.
 const MOST_ACCESSES: u64 = 20_000_000;
 
@@ -25,6 +39,10 @@ const MOST_ACCESSES: u64 = 20_000_000;
 fn machine(name: &str, seed: u64) -> SystemSpec {
     let l2 = ("processor.caches.1.capacity", "512KiB");
     let l3 = ("processor.caches.2.capacity", "512KiB");
+    let (name, ahead) = match name.strip_suffix("-ahead") {
+        Some(name) => (name, Some(("processor.prefetch", AHEAD))),
+        None => (name, None),
+    };
     let sets: &[(&str, &str)] = match name {
         "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
         "plain" => &[l3, ("hybrid.cache.capacity", "4MiB"), ("hybrid.prefetch_pages", "0")],
@@ -51,7 +69,7 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
         ],
         _ => &[l3],
     };
-    let sets = sets.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+    let sets = sets.iter().chain(&ahead).map(|(key, value)| (key.to_string(), value.to_string()));
     let sets: Vec<_> = sets.chain([("seed".to_owned(), seed.to_string())]).collect();
     let preset = if name == "plain" { "hybrid" } else { name };
     load(&format!("{preset}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
@@ -74,6 +92,7 @@ fn main() {
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
     let seeds = number("--seeds").unwrap_or(if smoke { 1 } else { 5 });
+    let most_accesses = number("--accesses").unwrap_or(MOST_ACCESSES);
     let unit_ps = number("--unit-us").map(|us| us * 1_000_000);
     let only: Vec<_> =
         arguments.iter().filter(|one| *one != "smoke" && !one.starts_with("--")).collect();
@@ -87,7 +106,7 @@ fn main() {
             if !wanted(&format!("{name}: {work_name}")) {
                 continue;
             }
-            let stops = vec![Bound::TimePs(limit_ps), Bound::Accesses(MOST_ACCESSES)];
+            let stops = vec![Bound::TimePs(limit_ps), Bound::Accesses(most_accesses)];
             let whole = run(name, work_name, 1, &RunOptions { stops, ..RunOptions::default() });
             for seed in 1..=seeds {
                 let every = number("--every").or(smoke.then_some(3));
@@ -104,7 +123,11 @@ fn main() {
 }
 
 fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &SystemResult) {
-    let told = sampled.sampling.as_ref().expect("it was sampled");
+    let Some(told) = &sampled.sampling else {
+        return println!(
+            "{{\"machine\": \"{name}\", \"workload\": \"{work_name}\", \"seed\": {seed}, \"units\": 0}}"
+        );
+    };
     let off = |of: fn(&SystemResult) -> f64| of(sampled) / of(whole) - 1.0;
     let of_latency = |one: &SystemResult| one.latency_ns.as_ref().map_or(0.0, |it| it.mean);
     let percent = |share: Option<f64>| {

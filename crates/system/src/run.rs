@@ -175,9 +175,6 @@ pub fn check_functional(
 pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), String> {
     for system in systems {
         let no_times = !system.stores().is_empty() && system.store_times_ps().is_none();
-        let in_time =
-            system.build_organization().is_none_or(|organization| !organization.can_warm());
-        let ahead = system.processor.as_ref().is_some_and(|it| it.prefetch.is_some());
         let untimed = warming == Warming::Untimed && system.prefetches();
         let (why, without) = match (system.stands_alone(), system.check_data, no_times) {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
@@ -205,19 +202,12 @@ pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), St
                  over tells of none",
                 "leave tiered.long_reads out, or ",
             ),
-            _ if in_time && !system.prefetches() => (
+            _ if system.nodes().is_some() => (
                 "has two nodes of memory, between which pages move as time goes, and what is passed over does \
                  not move them in time",
                 "",
             ),
-            _ if ahead => (
-                "has a prefetcher, whose lines come in no time in what is passed over",
-                match in_time && !untimed {
-                    true => "leave processor.prefetch out and set hybrid.prefetch_pages=0, or ",
-                    false => "leave processor.prefetch out, or ",
-                },
-            ),
-            _ if in_time && !untimed => (
+            _ if system.prefetches() && !untimed => (
                 "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
                  over keeps it",
                 "set hybrid.prefetch_pages=0 to have none, say --warming untimed (or warming = \"untimed\") to pass \

@@ -50,7 +50,7 @@ use daemons::{Daemon, Daemons};
 use durable::Syncing;
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use polling::ServiceTimes;
-use prefetch::Prefetch;
+use prefetch::{Prefetch, Room};
 use recorded_windows::Windows;
 use region::Region;
 use requests::block_layer;
@@ -288,6 +288,7 @@ pub struct Machine {
     prefetches: Slab<Prefetch>,
     /// Lines that a prefetcher has just named.
     ahead: Vec<u64>,
+    room_ahead: Room,
     /// Lines on their way to the organization, which push back while it is full.
     outgoing: VecDeque<Outgoing>,
     /// What those lines have waited for whose answer makes room: all that it went through, waiting for
@@ -487,6 +488,7 @@ impl Machine {
             coherence,
             prefetches: Slab::new(),
             ahead: Vec::new(),
+            room_ahead: Room::default(),
             outgoing: VecDeque::new(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
@@ -817,6 +819,7 @@ impl Machine {
             coherence: self.coherence.clone(),
             prefetches: self.prefetches.clone(),
             ahead: Vec::new(),
+            room_ahead: self.room_ahead,
             outgoing: self.outgoing.clone(),
             made_room: self.made_room,
             page_queue: self.page_queue.clone(),

@@ -18,6 +18,30 @@ pub(super) struct Prefetch {
     stale: bool,
 }
 
+/// What prefetchers asked for in detail, and how much of it found no room: as much is left out of what is passed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Room {
+    asked: u64,
+    refused: u64,
+    /// What is to be left out, in parts of `asked`.
+    owed: u64,
+}
+
+impl Room {
+    fn count(&mut self, refused: bool) {
+        self.asked += 1;
+        self.refused += u64::from(refused);
+    }
+
+    /// Whether the next is left out.
+    fn leaves_out(&mut self) -> bool {
+        self.owed += self.refused;
+        let out = self.asked > 0 && self.owed >= self.asked;
+        self.owed -= if out { self.asked } else { 0 };
+        out
+    }
+}
+
 impl Machine {
     /// A core's private caches ask the shared ones for a line, who know by `at_ps` whether they have it:
     /// its prefetcher learns of it.
@@ -35,8 +59,12 @@ impl Machine {
     pub(super) fn ask_ahead(&mut self, core: usize, line: u64, now_ps: u64) {
         let state = &mut self.cores[core];
         let Some(prefetcher) = &state.prefetcher else { return };
+        if self.line_misses.contains_key(&line) || self.shared.contains(line) {
+            return;
+        }
         let room = state.prefetching < prefetcher.outstanding() && self.outgoing.is_empty();
-        if !room || self.line_misses.contains_key(&line) || self.shared.contains(line) {
+        self.room_ahead.count(!room);
+        if !room {
             return;
         }
         let prefetch = Prefetch { core, line, followers: Vec::new(), stale: false };
@@ -93,13 +121,13 @@ impl Machine {
         }
     }
 
-    /// In functional warming the lines are in the shared caches at once.
+    /// In functional warming the lines are in the shared caches at once, as far as in detail there was room.
     pub(super) fn warm_ahead(&mut self, core: usize, line: u64, now_ps: u64) {
         let Some(prefetcher) = &mut self.cores[core].prefetcher else { return };
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);
         for line in ahead.drain(..) {
-            if !self.shared.contains(line) {
+            if !self.shared.contains(line) && !self.room_ahead.leaves_out() {
                 self.account.prefetches += 1;
                 self.warm_in_memory(core, line, false, now_ps);
                 self.shared.fill(line, false, 0, &mut self.dropped);

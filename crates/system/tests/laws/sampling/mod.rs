@@ -217,6 +217,48 @@ fn every_figure_of_a_run_passed_over_without_times_is_finite_and_every_sum_compl
     }
 }
 
+/// A machine whose cores prefetch lines, a few at a time.
+fn ahead(outstanding: u32) -> SystemSpec {
+    let prefetch = format!(
+        "{{ kind = \"stream\", degree = 4, distance = 16, trackers = 16, outstanding = {outstanding} }}"
+    );
+    let sets = [("processor.caches.2.capacity", "320KiB"), ("processor.prefetch", &prefetch)];
+    system("oracle/quick", &sets)
+}
+
+/// What is asked for ahead finds room, or does not, as in detail: so much of it comes between units, too.
+#[test]
+fn as_many_lines_are_prefetched_in_a_sampled_run_as_in_the_complete_one() {
+    let stops = || vec![Bound::Accesses(1_500_000)];
+    let mut shares = Vec::new();
+    for outstanding in [1, 16] {
+        let system = ahead(outstanding);
+        let work = || work::work("mixed", 16 << 20, 1);
+        let whole = RunOptions { stops: stops(), ..RunOptions::default() };
+        let whole = run(&system, work(), &whole).result;
+        let sampled = RunOptions { stops: stops(), ..sampling(100 * US, 10) };
+        let sampled = run(&system, work(), &sampled).result;
+        let told = sampled.sampling.clone().unwrap();
+        assert!(told.units >= 10, "{told:?}");
+        let prefetches = |one: &SystemResult| one.counters["line_prefetches"] as f64;
+        let (of_whole, of_sampled) = (prefetches(&whole), prefetches(&sampled));
+        assert!(
+            (of_sampled / of_whole - 1.0).abs() < 0.05,
+            "{outstanding}: {of_sampled} of {of_whole}"
+        );
+        let off = sampled.time_s / whole.time_s - 1.0;
+        let half = told.half_widths.time.unwrap();
+        assert!(off.abs() < half + 0.02, "{outstanding}: {off:+.4} of {half:.4}");
+        shares.push(of_whole);
+    }
+    assert!(shares[0] < 0.8 * shares[1], "most find room whatever it is: {shares:?}");
+}
+
+#[test]
+fn batches_and_forks_change_no_sampled_run_of_cores_that_prefetch() {
+    same_in_batches_and_forks("ahead", &ahead(2), 15_000, &sampling(20 * US, 7));
+}
+
 #[test]
 fn batches_and_forks_change_no_run_passed_over_without_times() {
     let (system, options) = prefetching(20 * US, 7);
