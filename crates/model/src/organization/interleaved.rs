@@ -283,6 +283,10 @@ impl Organization for Interleaved {
         self.parts.iter().all(|part| part.takes_hints())
     }
 
+    fn hold_ahead(&mut self, holds: bool) {
+        self.parts.iter_mut().for_each(|part| part.hold_ahead(holds));
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         for index in 0..self.parts.len() {
             // Whoever has flushed waits for the others, and does not begin anew.

@@ -145,6 +145,10 @@ pub trait Organization: Send {
         false
     }
 
+    /// From now on, or no longer, begins nothing that nobody has asked for, such as prefetches that wait for room: who
+    /// asks for lines waits until nothing is under way, and what would begin meanwhile would find more room than ever.
+    fn hold_ahead(&mut self, _holds: bool) {}
+
     /// Writes every page to the store that is dirty now; true once that is done. The first call begins the flush, and
     /// it is to be repeated, at any later time, until it says true. It is for what was answered before it began.
     fn flush(&mut self, now_ps: u64) -> bool;

@@ -134,7 +134,9 @@ impl Machine {
     /// Lets the next of what is under way end, or warms the machine once nothing is.
     pub(super) fn settle_between(&mut self) -> Result<(), MachineError> {
         self.send_all_buffers();
+        self.organization.hold_ahead(true);
         if self.is_quiet() {
+            self.organization.hold_ahead(false);
             self.begin_warming();
             return Ok(());
         }

@@ -901,7 +901,7 @@ fn sampler(
     let driver = fixed.driver.as_ref();
     let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
     let fault_ps = fixed.kernel_pace.clone().advance(instructions);
-    let times_ps = (spec.store_times_ps(), fault_ps, spec.store_settling_ps());
+    let times_ps = (spec.store_times_ps(), fault_ps, (spec.store_settling_ps(), spec.backlog_ps()));
     let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
     let sampler = Sampler::new((asked, warming), times_ps, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))

@@ -200,10 +200,14 @@ pub(crate) const UNITS_IN_A_PERIOD: u64 = 20;
 pub(crate) const LEAST_IN_A_PERIOD: u64 = 3;
 
 impl Plan {
-    /// Lengths for a machine on which a page from the store takes so long, and what the store begins by itself goes
-    /// on for so long: in the detail before a unit that comes to be under way again, as it was before the last unit's
-    /// end let it end.
-    fn new(asked: Sampling, page_ps: u64, settling_ps: u64) -> Result<Self, String> {
+    /// Lengths for a machine on which a page from the store takes so long, what the store begins by itself goes
+    /// on for so long, and what a cache that prefetches has to write back waits for so long: in the detail before a unit
+    /// that comes to be under way again, as it was before the last unit's end let it end.
+    fn new(
+        asked: Sampling,
+        page_ps: u64,
+        (settling_ps, backlog_ps): (u64, u64),
+    ) -> Result<Self, String> {
         let settled_ps = settling_ps.saturating_mul(2);
         let own_ps = page_ps.saturating_mul(PAGES_IN_A_UNIT).max(UNIT_PS).max(settled_ps);
         let unit_ps = asked.unit_ps.unwrap_or(own_ps);
@@ -219,13 +223,13 @@ impl Plan {
             ));
         }
         let period_ps = unit_ps.saturating_mul(every);
-        let refill_ps = (unit_ps / 2).max(settled_ps);
+        let refill_ps = (unit_ps / 2).max(settled_ps).max(backlog_ps);
         let least = refill_ps.div_ceil(unit_ps).saturating_add(2);
         if every < least {
             return Err(format!(
                 "what the store does by itself takes {} ms to be as it was, and is simulated in detail before each \
                  unit; measure one in {least} at most, or longer units",
-                settled_ps as f64 / 1e9
+                settled_ps.max(backlog_ps) as f64 / 1e9
             ));
         }
         Ok(Plan { unit_ps, refill_ps, period_ps })
@@ -234,17 +238,17 @@ impl Plan {
 
 impl Sampler {
     /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
-    /// kernel so long besides for one that is read, and what the store begins by itself so long; what is not of the
-    /// start is counted by the accounts `apart`.
+    /// kernel so long besides for one that is read, and what the store begins by itself, and what waits for it to be
+    /// written, so long; what is not of the start is counted by the accounts `apart`.
     pub fn new(
         (asked, warming): (Sampling, Warming),
-        (store_ps, fault_ps, settling_ps): (Option<(u64, u64)>, u64, u64),
+        (store_ps, fault_ps, (settling_ps, backlog_ps)): (Option<(u64, u64)>, u64, (u64, u64)),
         seed: u64,
         [apart, start_account]: [Account; 2],
     ) -> Result<Self, String> {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Ok(Sampler {
-            plan: Plan::new(asked, read_ps.saturating_add(fault_ps), settling_ps)?,
+            plan: Plan::new(asked, read_ps.saturating_add(fault_ps), (settling_ps, backlog_ps))?,
             warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             in_bursts: settling_ps > 0,
@@ -366,7 +370,9 @@ impl Machine {
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
         self.send_all_buffers();
+        self.organization.hold_ahead(true);
         if self.is_quiet() {
+            self.organization.hold_ahead(false);
             self.skim();
             return Ok(());
         }

@@ -184,6 +184,14 @@ impl SystemSpec {
         self.stores().first().map_or(0, |(_, store)| store.settling_ps())
     }
 
+    /// How long the last of what a DRAM cache that prefetches writes back waits at most, in picoseconds: behind a whole
+    /// buffer of pages for one unit of the store. Without prefetches demand waits for what is before it, and little is.
+    pub(crate) fn backlog_ps(&self) -> u64 {
+        let Some(hybrid) = self.hybrid.as_ref().filter(|_| self.prefetches()) else { return 0 };
+        let (_, write_ps) = self.store_times_ps().unwrap_or_default();
+        write_ps.saturating_mul(u64::from(hybrid.write_back_buffer_pages))
+    }
+
     /// That the store lies in DRAM, where it does.
     pub fn store_in_dram(&self) -> Option<InDram> {
         self.surroundings().store_in_dram()

@@ -395,6 +395,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         true
     }
 
+    fn hold_ahead(&mut self, holds: bool) {
+        self.controller.prefetcher.hold(holds);
+    }
+
     fn flush(&mut self, now_ps: u64) -> bool {
         let done = self.controller.flush(now_ps, &mut self.actions);
         let told = self.note_flush(done);

@@ -27,10 +27,11 @@ impl Places {
         self.count += 1;
     }
 
-    /// Takes the mean of what was seen in detail, if anything was since the last time.
-    fn settle(&mut self) {
+    /// Takes the mean of what was seen in detail, if anything was since the last time, so many times as long.
+    fn settle(&mut self, times: f64) {
         if let Some(mean_ps) = self.sum_ps.checked_div(self.count) {
-            (self.mean_ps, self.sum_ps, self.count) = (mean_ps, 0, 0);
+            self.mean_ps = (mean_ps as f64 * times) as u64;
+            (self.sum_ps, self.count) = (0, 0);
             self.free_ps.clear();
         }
     }
@@ -57,11 +58,58 @@ impl Places {
     }
 }
 
+/// Pages that were prefetched, and that demand has fetched.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fetched {
+    ahead: u64,
+    by_demand: u64,
+}
+
+/// How many times as long places are taken as in detail, so that as much is prefetched for each page that demand fetches
+/// as there: nothing waits for a busy unit of the store here, and prefetches would find room more often.
+#[derive(Clone, Debug)]
+struct Stretch {
+    times: f64,
+    /// In all, when detail ended last, and of that without detail since then.
+    before: Fetched,
+    here: Fetched,
+}
+
+impl Default for Stretch {
+    fn default() -> Self {
+        Stretch { times: 1.0, before: Fetched::default(), here: Fetched::default() }
+    }
+}
+
+impl Stretch {
+    /// Fewer pages tell nothing.
+    const ENOUGH: u64 = 50;
+    /// The power of what it was off by that is made up for at once: units differ.
+    const GAIN: f64 = 0.3;
+
+    /// Detail has ended, with so much fetched in all.
+    fn learn(&mut self, all: Fetched) {
+        let here = std::mem::take(&mut self.here);
+        let detail = Fetched {
+            ahead: all.ahead - self.before.ahead - here.ahead,
+            by_demand: all.by_demand - self.before.by_demand - here.by_demand,
+        };
+        self.before = all;
+        let all = [here.ahead, here.by_demand, detail.ahead, detail.by_demand];
+        if all.iter().all(|pages| *pages >= Self::ENOUGH) {
+            let rate = |of: Fetched| of.ahead as f64 / of.by_demand as f64;
+            let off = (rate(here) / rate(detail)).clamp(0.5, 2.0);
+            self.times = (self.times * off.powf(Self::GAIN)).clamp(0.25, 4.0);
+        }
+    }
+}
+
 /// What warming knows of time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Warming {
     pub(super) fills: Places,
     pub(super) write_backs: Places,
+    stretch: Stretch,
     /// Up to when prefetches have gone on.
     at_ps: u64,
     /// What the store was asked for since it was last told.
@@ -83,8 +131,13 @@ impl Controller {
         let sector = address >> self.sector_shift;
         self.report.lookups += 1;
         if self.prefetcher.is_on() {
-            self.warming.fills.settle();
-            self.warming.write_backs.settle();
+            if self.warming.fills.count > 0 {
+                let ahead = self.report.prefetched_pages;
+                self.warming.stretch.learn(Fetched { ahead, by_demand: self.report.fetched_pages });
+            }
+            let times = self.warming.stretch.times;
+            self.warming.fills.settle(times);
+            self.warming.write_backs.settle(times);
             self.prefetch_until(now_ps, moved);
         }
         self.warm_tags(page, true);
@@ -110,6 +163,7 @@ impl Controller {
         }
         let fetches = !(write && self.fill_policy.by_whole_lines());
         self.report.fetched_pages += u64::from(fetches);
+        self.warming.stretch.here.by_demand += u64::from(fetches);
         if fetches {
             self.ask(sector, false);
         }
@@ -239,6 +293,7 @@ impl Controller {
             write_backs.take(begin_ps, self.write_backs.capacity());
         }
         self.report.prefetched_pages += 1;
+        self.warming.stretch.here.ahead += 1;
         self.ask(sector, false);
         self.put(sector, false, true, moved);
         true
@@ -254,7 +309,7 @@ mod tests {
         let mut places = Places::default();
         places.took(10);
         places.took(20);
-        places.settle();
+        places.settle(1.0);
         places.take(100, 2);
         places.take(105, 2);
         assert_eq!(places.free_by(105, 114, 2), None);

@@ -191,6 +191,8 @@ fn prefetching(unit_ps: u64, every: u64) -> (SystemSpec, RunOptions) {
         ("store.write_latency", "5us"),
         ("processor.caches.2.capacity", "320KiB"),
         ("hybrid.cache.capacity", "2MiB"),
+        // What is written back is under way again soon.
+        ("hybrid.write_back_buffer_pages", "4"),
     ];
     let options = RunOptions { warming: Warming::Untimed, ..sampling(unit_ps, every) };
     (system("hybrid/quick", &sets), options)
@@ -252,6 +254,33 @@ fn as_many_lines_are_prefetched_in_a_sampled_run_as_in_the_complete_one() {
         shares.push(of_whole);
     }
     assert!(shares[0] < 0.8 * shares[1], "most find room whatever it is: {shares:?}");
+}
+
+/// What waits to be prefetched when a unit ends is there when the next begins, and no more room is found between.
+#[test]
+fn as_many_pages_are_prefetched_in_a_sampled_run_as_in_the_complete_one() {
+    let sets = [
+        ("store.read_latency", "2us"),
+        ("store.write_latency", "20us"),
+        ("processor.caches.2.capacity", "320KiB"),
+        ("hybrid.cache.capacity", "4MiB"),
+        ("hybrid.write_back_buffer_pages", "16"),
+    ];
+    let system = system("hybrid/quick", &sets);
+    let work = || work::work("uniform", 16 << 20, 1);
+    let stops = vec![Bound::Accesses(80_000)];
+    let whole = RunOptions { stops: stops.clone(), ..RunOptions::default() };
+    let whole = run(&system, work(), &whole).result;
+    let sampled = RunOptions { stops, warming: Warming::Untimed, ..sampling(400 * US, 15) };
+    let sampled = run(&system, work(), &sampled).result;
+    let told = sampled.sampling.clone().unwrap();
+    assert!(told.units >= 20, "{told:?}");
+    let prefetched = |one: &SystemResult| one.counters["prefetched_pages"] as f64;
+    let pages = prefetched(&sampled) / prefetched(&whole) - 1.0;
+    let time = sampled.time_s / whole.time_s - 1.0;
+    let half = told.half_widths.time.unwrap();
+    assert!(pages.abs() < 0.04, "pages {pages:+.4}, time {time:+.4} of {half:.4}");
+    assert!(time.abs() < half + 0.03, "pages {pages:+.4}, time {time:+.4} of {half:.4}");
 }
 
 #[test]
@@ -412,7 +441,9 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(told.contains("a DRAM cache that prefetches") && told.contains("--warming untimed"));
     let detailed = RunOptions { warming: Warming::Detailed, ..sampling(US, 10) };
     assert!(refused(&prefetches, &detailed).contains("a DRAM cache that prefetches"));
-    assert!(Machine::new(&prefetches, gups(100, 1), &untimed).is_ok());
+    assert!(refused(&prefetches, &untimed).contains("takes 16 ms to be as it was"));
+    let longer = RunOptions { warming: Warming::Untimed, ..sampling(16_000 * US, 3) };
+    assert!(Machine::new(&prefetches, gups(100, 1), &longer).is_ok());
     let alone = system("device/ddr4-2400", &[]);
     let told = check_sampling(&[plain, alone], Warming::Untimed).unwrap_err();
     assert!(told.starts_with("device/ddr4-2400 cannot"), "{told}");

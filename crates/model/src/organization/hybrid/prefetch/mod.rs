@@ -61,6 +61,8 @@ pub(super) struct Prefetcher {
     runs: BoundedQueue<Run>,
     pages: u64,
     store_pages: u64,
+    /// What is to come waits.
+    held: bool,
 }
 
 impl Prefetcher {
@@ -79,7 +81,7 @@ impl Prefetcher {
             PrefetcherKind::Stride => Way::Strides(Strides::new(streams)),
             PrefetcherKind::BestOffset => Way::BestOffset(Box::new(BestOffset::new())),
         };
-        Prefetcher { way, runs: BoundedQueue::with_capacity(runs), pages, store_pages }
+        Prefetcher { way, runs: BoundedQueue::with_capacity(runs), pages, store_pages, held: false }
     }
 
     /// Whether it ever asks for pages.
@@ -142,9 +144,14 @@ impl Prefetcher {
         debug_assert!(kept.is_ok());
     }
 
-    /// The page that comes next.
+    /// From now on what is to come waits, or does no longer.
+    pub(super) fn hold(&mut self, holds: bool) {
+        self.held = holds;
+    }
+
+    /// The page that comes next, unless it is to wait.
     pub(super) fn next(&self) -> Option<u64> {
-        self.runs.front().map(|run| run.next)
+        self.runs.front().filter(|_| !self.held).map(|run| run.next)
     }
 
     /// Goes on to the page after the next.
