@@ -341,6 +341,7 @@ pub(super) fn page_says_what_happens(
         let (machine, lines) = block.split_once('\n').unwrap_or((block, ""));
         let block = match scene(machine) {
             Some(mut scene) => {
+                assert!(!lines.trim().is_empty(), "{page}.md: {machine:?} has no accesses");
                 let block = format!("{machine}\n{}\n", play(&mut *scene, lines));
                 played += &block;
                 block
