@@ -3,6 +3,8 @@
 
 pub(crate) mod bus;
 pub mod interleaved;
+#[cfg(test)]
+mod literate;
 mod surroundings;
 mod versions;
 

@@ -1,5 +1,5 @@
-//! The sequences of the pages of `docs/models`: a description, accesses one after the other, and what happens to each,
-//! stage by stage, on the machine's own devices. `TIERSCOPE_BLESS=1` writes what is found into the pages.
+//! The sequences of the pages of `docs/models`: a description, accesses one after the other, or at times of their own, and
+//! what happens to each, stage by stage, on the machine's own devices. `TIERSCOPE_BLESS=1` writes what is found into the pages.
 
 use std::path::{Path, PathBuf};
 use tierscope_kernel::Timeline;
@@ -58,18 +58,18 @@ fn number(word: &str) -> u64 {
     word.parse().unwrap_or_else(|_| panic!("{word:?}: write a number"))
 }
 
-/// Begins what a line of the page asks for; the answer's stages.
-fn ask(memory: &mut dyn Organization, now_ps: u64, access: &str) -> Timeline {
+/// Begins what a line of the page asks for.
+fn begin(memory: &mut dyn Organization, now_ps: u64, id: u32, access: &str) {
     let words: Vec<_> = access.split_whitespace().collect();
     let line = |what: &str, place: u64| LineRequest {
-        id: 1,
+        id,
         core: 0,
         address: place,
         write: what == "write",
         version: 0,
     };
     let page = |to_store: bool, frame: &str, place: &str| PageRequest {
-        id: 1,
+        id,
         store_address: number(place) * PAGE,
         memory_address: number(frame) * PAGE,
         bytes: PAGE as u32,
@@ -94,14 +94,21 @@ fn ask(memory: &mut dyn Organization, now_ps: u64, access: &str) -> Timeline {
         }
         _ => panic!("{access:?}: write `read line 0` or `page 0 to frame 0`"),
     };
-    taken.unwrap_or_else(|_| panic!("{access}: nothing else is under way"));
-    let mut out = Vec::new();
-    memory.advance(now_ps + APART_PS / 2, &mut out);
-    match out.as_slice() {
-        [Response::Line(one)] => one.stages,
-        [Response::Page(one)] => one.stages,
-        other => panic!("{access}: {other:?}"),
+    taken.unwrap_or_else(|_| panic!("{access}: there is no room for it"));
+}
+
+/// The number of what is answered, when, and its stages.
+fn answer(response: &Response) -> (u32, u64, Timeline) {
+    match response {
+        Response::Line(one) => (one.id, one.at_ps, one.stages),
+        Response::Page(one) => (one.id, one.at_ps, one.stages),
     }
+}
+
+fn told(stages: &Timeline) -> String {
+    let times: Vec<_> =
+        stages.iter().map(|(stage, ps)| format!("{} {}", stage.name(), ns(ps))).collect();
+    format!("{} = {} ns", times.join(" + "), ns(stages.total_ps()))
 }
 
 fn ns(ps: u64) -> String {
@@ -124,23 +131,64 @@ fn moved(before: Traffic, after: Traffic) -> String {
     .join(", ")
 }
 
+/// An access by itself: what it has moved, and its stages.
+fn alone(memory: &mut dyn Organization, now_ps: u64, access: &str) -> String {
+    let before = memory.report().traffic;
+    begin(memory, now_ps, 1, access);
+    let mut out = Vec::new();
+    memory.advance(now_ps + APART_PS / 2, &mut out);
+    let [response] = out.as_slice() else { panic!("{access}: {out:?}") };
+    let (.., stages) = answer(response);
+    format!("{access}: {}: {}", moved(before, memory.report().traffic), told(&stages))
+}
+
+/// Accesses that begin at times of their own, when the clock stood at 0 at `began_ps`.
+fn side_by_side(memory: &mut dyn Organization, began_ps: u64, lines: &[&String]) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut texts = Vec::new();
+    for (id, line) in (0..).zip(lines) {
+        let (time, rest) = line["at ".len()..].split_once(" ns: ").unwrap_or_else(|| {
+            panic!("{line:?}: write `at 500 ns: read line 0`");
+        });
+        let access = rest.split(':').next().unwrap_or_default();
+        let at_ps = began_ps + number(time) * 1_000;
+        memory.advance(at_ps, &mut out);
+        begin(memory, at_ps, id, access);
+        texts.push(format!("at {time} ns: {access}"));
+    }
+    memory.advance(began_ps + APART_PS / 2, &mut out);
+    assert_eq!(out.len(), texts.len(), "{texts:?}: {out:?}");
+    for (place, response) in (1..).zip(&out) {
+        let (id, at_ps, stages) = answer(response);
+        let at = format!("answer {place} at {} ns", ns(at_ps - began_ps));
+        texts[id as usize] += &format!(": {}; {at}", told(&stages));
+    }
+    texts
+}
+
 fn play(page: &str, block: &Block) -> Vec<String> {
     let spec = load_text(page, &block.description, &[])
         .unwrap_or_else(|problems| panic!("{page}: {problems}"))
         .spec;
     let mut memory = spec.build_organization().expect("it has an organization");
-    let said = block.lines.iter().enumerate().map(|(index, line)| {
-        let access = line.split(':').next().unwrap_or_default();
-        let now_ps = (index as u64 + 1) * APART_PS;
+    let (mut told, mut now_ps) = (Vec::new(), 0);
+    let mut rest = block.lines.iter().peekable();
+    while let Some(line) = rest.next() {
+        now_ps += APART_PS;
         memory.advance(now_ps - 1, &mut Vec::new());
-        let before = memory.report().traffic;
-        let stages = ask(memory.as_mut(), now_ps, access);
-        let moved = moved(before, memory.report().traffic);
-        let times: Vec<_> =
-            stages.iter().map(|(stage, ps)| format!("{} {}", stage.name(), ns(ps))).collect();
-        format!("{access}: {moved}: {} = {} ns", times.join(" + "), ns(stages.total_ps()))
-    });
-    said.collect()
+        let is_timed = |line: &&String| line.starts_with("at ");
+        if line.is_empty() {
+            told.push(String::new());
+        } else if is_timed(&line) {
+            let mut together = vec![line];
+            together.extend(std::iter::from_fn(|| rest.next_if(is_timed)));
+            told.extend(side_by_side(memory.as_mut(), now_ps, &together));
+        } else {
+            let access = line.split(':').next().unwrap_or_default();
+            told.push(alone(memory.as_mut(), now_ps, access));
+        }
+    }
+    told
 }
 
 #[test]
@@ -163,6 +211,8 @@ fn the_sequences_of_the_documentation_are_what_happens() {
             found += &format!("```text\n{}```", played.as_deref().unwrap_or(piece));
         }
         assert!(blocks > 0, "{page}.md has no sequence");
+        let meet = page != "sequences" || found.contains("\nat 0 ns: ");
+        assert!(meet, "{page}.md has no accesses that meet");
         if blesses {
             std::fs::write(&path, &found).unwrap();
         } else {

@@ -26,7 +26,7 @@ pub(super) const FILLING: u8 = flag::OWNER[0];
 /// A request between submission and response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
-    id: u32,
+    pub id: u32,
     pub write: bool,
     /// The stages up to `from_ps` stand in the manager's `prefixes`; else they are the manager's own time
     /// alone.

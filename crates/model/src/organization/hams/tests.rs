@@ -39,12 +39,15 @@ pub(super) struct Erratic {
     /// In order of completion; whether it ends a request.
     flights: Vec<(Completion, bool)>,
     pub log: Vec<(u64, Request, Manner)>,
+    /// What writes take beyond reads.
+    slower_ps: u64,
 }
 
 impl Erratic {
     pub fn new(least_ps: u64, span_ps: u64, stage: Stage, depth: usize, seed: u64) -> Self {
         let (flights, log, pages) = (Vec::new(), Vec::new(), seed.is_multiple_of(2));
-        Erratic { least_ps, span_ps, stage, depth, pages, lots: seed, held: 0, flights, log }
+        let (lots, held, slower_ps) = (seed, 0, 0);
+        Erratic { least_ps, span_ps, stage, depth, pages, lots, held, flights, log, slower_ps }
     }
 
     /// Anything from 0 to `most`.
@@ -73,7 +76,8 @@ impl Device for Erratic {
         }
         self.held += 1;
         self.log.push((now_ps, request, manner));
-        let latency_ps = self.least_ps + self.draw(self.span_ps);
+        let slower_ps = if request.write { self.slower_ps } else { 0 };
+        let latency_ps = self.least_ps + self.draw(self.span_ps) + slower_ps;
         if let Some(first) = manner.pages.filter(|_| self.pages) {
             for page in 0..(u64::from(request.bytes) / DRIVE_PAGE) as u32 {
                 let page_ps = self.draw(latency_ps);

@@ -371,8 +371,9 @@ impl Controller {
         let sector = address >> self.sector_shift;
         self.report.lookups += 1;
         let found = self.tags.access(page, write && self.sectors.is_none());
+        let mut used = false;
         if let Some(Hit { way, flags }) = found {
-            let used = self.mark_used(way, flags, sector);
+            used = self.mark_used(way, flags, sector);
             self.hit_changes_tags(page, write, flags);
             if self.is_there(way, flags, sector) {
                 if write && self.sectors.is_some() {
@@ -387,6 +388,9 @@ impl Controller {
         }
         self.report.misses += 1;
         self.miss(now_ps, sector, slot, actions);
+        if used && self.prefetcher.follows_uses() {
+            self.go_on(now_ps, actions);
+        }
     }
 
     /// Reads or writes a request's line in DRAM.

@@ -23,6 +23,8 @@ mod tads;
 mod tag_cache;
 mod timing;
 
+pub(in crate::organization) use literate::controller_of;
+
 const LINE_BYTES: u64 = 64;
 const CONTROLLER_PS: u64 = 1_000;
 const TAGS_PS: u64 = 2_000;
@@ -38,12 +40,14 @@ struct Erratic {
     /// In order of completion.
     flights: Vec<Completion>,
     log: Vec<Request>,
+    /// When each of these came.
+    came_ps: Vec<u64>,
 }
 
 impl Erratic {
     fn new(least_ps: u64, span_ps: u64, stage: Stage, depth: usize, seed: u64) -> Self {
-        let (flights, log) = (Vec::new(), Vec::new());
-        Erratic { least_ps, span_ps, stage, depth, lots: seed, flights, log }
+        let (flights, log, came_ps) = (Vec::new(), Vec::new(), Vec::new());
+        Erratic { least_ps, span_ps, stage, depth, lots: seed, flights, log, came_ps }
     }
 
     /// Anything from 0 to `most`.
@@ -67,6 +71,7 @@ impl Device for Erratic {
             return Err(Full);
         }
         self.log.push(request);
+        self.came_ps.push(now_ps);
         let latency_ps = self.least_ps + self.draw(self.span_ps);
         self.take_off(now_ps, request.id, latency_ps);
         Ok(())
@@ -92,8 +97,9 @@ impl Device for Erratic {
         self.flights.len()
     }
 
-    fn warm(&mut self, _now_ps: u64, request: Request, _manner: Manner) {
+    fn warm(&mut self, now_ps: u64, request: Request, _manner: Manner) {
         self.log.push(request);
+        self.came_ps.push(now_ps);
     }
 }
 
@@ -230,10 +236,15 @@ pub(in crate::organization) fn parts_of_memory(
 
 /// A hybrid whose devices always take the same time.
 fn steady(spec: &HybridSpec) -> ErraticHybrid {
+    steady_before(spec, SPACE_BYTES)
+}
+
+/// The same, before a store of so many bytes.
+fn steady_before(spec: &HybridSpec, store_bytes: u64) -> ErraticHybrid {
     let dram = Erratic::new(50_000, 0, Stage::Dram, 64, 0);
     let store = Erratic::new(1_000_000, 0, Stage::Medium, 64, 0);
     let tads = TadLayout::new(&spec.cache, 2048, LINE_BYTES);
-    Hybrid::new(spec, SPACE_BYTES, LINE_BYTES as u32, dram, store, true).with_tads(tads)
+    Hybrid::new(spec, store_bytes, LINE_BYTES as u32, dram, store, true).with_tads(tads)
 }
 
 fn real(spec: &HybridSpec) -> Hybrid<Dram, StoreDevice> {

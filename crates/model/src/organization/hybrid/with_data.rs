@@ -13,12 +13,17 @@ impl Controller {
         let Held { address, write, .. } = self.held[slot];
         let page = address >> self.page_shift;
         if let Some(index) = self.missing.get(page) {
+            let mut used = false;
             if self.misses[index].progress != Progress::Probing {
                 self.report.lookups += 1;
                 self.report.misses += 1;
-                self.use_in_flight(page);
+                used = self.use_in_flight(page);
             }
-            return self.join(now_ps, index, slot, actions);
+            self.join(now_ps, index, slot, actions);
+            if used && self.prefetcher.follows_uses() {
+                self.go_on(now_ps, actions);
+            }
+            return;
         }
         if write {
             let index = self.new_miss(now_ps, page, Progress::Probing, false);
@@ -138,10 +143,9 @@ impl Controller {
         count
     }
 
-    /// A demand request has joined the miss of `page`.
-    fn use_in_flight(&mut self, page: u64) {
-        if let Some(way) = self.tags.lookup(page) {
-            self.mark_used(way, self.tags.flags(way), page);
-        }
+    /// A demand request joins the miss of `page`: whether a prefetch that was not used yet has asked for it.
+    fn use_in_flight(&mut self, page: u64) -> bool {
+        let way = self.tags.lookup(page);
+        way.is_some_and(|way| self.mark_used(way, self.tags.flags(way), page))
     }
 }

@@ -1,3 +1,5 @@
+mod literate;
+
 use super::*;
 use crate::conformance::organization_laws;
 use crate::medium::DramSpec;

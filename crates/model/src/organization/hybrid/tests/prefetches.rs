@@ -65,3 +65,22 @@ fn prefetches_leave_fills_to_demand() {
     assert_eq!(run.hybrid.store().in_flight(), 8);
     run.drain();
 }
+
+#[test]
+fn a_page_that_is_used_on_its_way_has_one_more_asked_for_at_once() {
+    for tags in [TagStore::Sram, TagStore::WithData] {
+        let mut shape = spec(64, 1);
+        shape.cache.tags = tags;
+        (shape.prefetcher, shape.prefetch_pages, shape.fills) = (PrefetcherKind::Streams, 2, 8);
+        let mut run = Run::new(steady(&shape));
+        run.submit(0, page(10), false);
+        run.wait(500_000);
+        run.submit(1, page(11), false);
+        // Long before the first has come.
+        run.wait(100_000);
+        let asked: Vec<_> =
+            run.hybrid.store().log.iter().map(|it| it.address / PAGE_BYTES).collect();
+        assert_eq!(asked, [10, 11, 12, 13], "{tags:?}");
+        run.drain();
+    }
+}
