@@ -471,7 +471,7 @@ pub(crate) fn estimate(
 
 /// What is said of a machine that is warmed without times between units.
 const UNTIMED: &str = "what was passed over warmed the DRAM cache without times, and no interval holds what that is off \
-     by: up to 17 % of the time where it was measured";
+     by: up to 9 % of the time where it was measured";
 
 /// What is said where no interval can be told.
 fn few_units(units: usize, period_ps: u64) -> String {
