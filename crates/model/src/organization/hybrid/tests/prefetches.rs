@@ -67,6 +67,23 @@ fn prefetches_leave_fills_to_demand() {
 }
 
 #[test]
+fn what_waits_to_be_prefetched_is_kept_while_it_is_held() {
+    let mut shape = spec(64, 4);
+    (shape.prefetch_pages, shape.fills) = (16, 8);
+    let mut run = Run::new(steady(&shape));
+    run.submit(0, page(0), false);
+    run.wait(10_000);
+    let under_way = run.hybrid.store().in_flight();
+    run.hybrid.hold_ahead(true);
+    run.drain();
+    assert_eq!(run.hybrid.report().prefetched_pages as usize, under_way - 1, "one is demand's");
+    run.hybrid.hold_ahead(false);
+    run.submit(1, page(200), false);
+    run.drain();
+    assert_eq!(run.hybrid.report().prefetched_pages, 2 * 16);
+}
+
+#[test]
 fn a_page_that_is_used_on_its_way_has_one_more_asked_for_at_once() {
     for tags in [TagStore::Sram, TagStore::WithData] {
         let mut shape = spec(64, 1);
