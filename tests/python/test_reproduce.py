@@ -17,6 +17,7 @@ from tierscope.reproduce import figures
 from tierscope.reproduce.catalog import Item, chosen, papers
 from tierscope.reproduce.claims import AGREES
 from tierscope.reproduce.estimate import estimate
+from tierscope.reproduce.plots import bar_looks
 from tierscope.reproduce.run import Done, reproduce
 from tierscope.sweeps.points import points
 
@@ -58,6 +59,13 @@ kind = "predicted"
 system = "hybrid"
 published = 1e-9
 below = 1e-9
+
+[[claims]]
+says = "storage takes a second more"
+where = "Fig. 1"
+kind = "predicted"
+difference = ["storage", "hybrid"]
+published = 1.0
 """
 SECOND = """
 where = "Fig. 2"
@@ -126,7 +134,7 @@ def test_all_that_can_run_is_described_without_a_mistake(item: Item, quick: bool
     for claim in item.claims:
         assert figures.figure(claim.figure)
         assert set(claim.panels) <= labels
-        assert {claim.system, *claim.ratio} - {""} <= systems
+        assert {claim.system, *claim.ratio, *claim.difference} - {""} <= systems
     assert not item.relative_to or item.relative_to in systems
 
 
@@ -164,14 +172,30 @@ def test_an_item_runs_from_end_to_end(own: Path, tmp_path: Path, tierscope: Runn
     assert "own/first" in page
     for figure in ("Distribution of latencies", "What queues held", "Accesses over address"):
         assert figure in page
-    ratio, value = first["published"]
+    ratio, value, difference = first["published"]
     assert ratio["verdict"] == AGREES
     assert ratio["holding"] == len(ratio["found"]) == 2
     assert value["verdict"] == "disagrees"
     assert value["ratio"] == pytest.approx(value["found_mean"] / 1e-9)
+    times = {(n["system"], n["over"]): n["time_s"] for n in first["numbers"]}
+    assert [one["value"] for one in difference["found"]] == [
+        times["storage", ways] - times["hybrid", ways] for ways in (1, 16)
+    ]
+    assert difference["verdict"] is None
     panel = next((out / "own/first").glob("00-*"))
     again = ts.load_sweep(panel)
     assert again.complete, "a panel is a sweep, whose points lie beside the others'"
+
+
+def test_machines_called_alike_share_a_colour_where_colours_are_few() -> None:
+    few = bar_looks(["a", "a/x", "b"])
+    assert len({colour for colour, _ in few}) == 3
+    assert {hatch for _, hatch in few} == {""}
+    systems = [f"{kind}{end}" for kind in "abcdefg" for end in ("", "/x", "/y")]
+    looks = bar_looks([*systems, "h"])
+    assert len(set(looks)) == len(systems) + 1, "no two look alike"
+    for number in range(0, len(systems), 3):
+        assert len({colour for colour, _ in looks[number : number + 3]}) == 1
 
 
 def test_what_was_killed_goes_on_and_nothing_runs_twice(own: Path, tmp_path: Path) -> None:

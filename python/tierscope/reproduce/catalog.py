@@ -62,6 +62,7 @@ _CLAIM_KEYS: dict[str, type | tuple[type, ...]] = {
     "scales": list,
     "system": str,
     "ratio": list,
+    "difference": list,
     "change": list,
     "spread": bool,
     "over": list,
@@ -70,6 +71,7 @@ _CLAIM_KEYS: dict[str, type | tuple[type, ...]] = {
     "published": (int, float),
     "because": str,
 }
+_PAIRS = ("ratio", "difference", "change")
 _VALUE_KEYS: dict[str, type] = dict.fromkeys(("says", "published", "where", "system", "path"), str)
 KINDS = ("input", "derived", "predicted")
 """What a published figure is to the model: put in, following from what was, or neither."""
@@ -109,6 +111,7 @@ class Claim:
         scales: scales of them; all unless any is named.
         system: the system that it is about, for values, changes and spreads.
         ratio: two systems: the figure of the first over that of the second.
+        difference: two systems: the figure of the first less that of the second, in its unit.
         change: two values of what varies: the figure at the first over that at the second.
         spread: whether it is about the greatest over the least of all values.
         over: values of what varies that it is about; all unless any is named.
@@ -126,6 +129,7 @@ class Claim:
     scales: tuple[str, ...] = ()
     system: str = ""
     ratio: tuple[str, ...] = ()
+    difference: tuple[str, ...] = ()
     change: tuple[Any, ...] = ()
     spread: bool = False
     over: tuple[Any, ...] = ()
@@ -465,8 +469,12 @@ def _claim(said: Mapping[str, Any], figure: str, mistakes: Mistakes) -> Claim:
     if said.get("kind") not in KINDS:
         mend = f"write one of {', '.join(KINDS)}"
         mistakes.problem("unknown-value", ["claims", "kind"], "there is no such kind", mend)
+    for key in _PAIRS:
+        if key in said and len(said[key]) != 2:
+            reason = f"`{key}` is of two"
+            mistakes.problem("wrong-type", ["claims", key], reason, _MEND_FORM, said[key])
     mistakes.check()
-    lists = ("panels", "scales", "ratio", "change", "over")
+    lists = ("panels", "scales", *_PAIRS, "over")
     given: dict[str, Any] = {
         key: tuple(value) if key in lists else value for key, value in said.items()
     }

@@ -89,6 +89,8 @@ def judged(claim: Claim, cells: Sequence[Cell]) -> Finding:
     ]
     if claim.ratio:
         return Finding(claim, tuple(_ratios(claim, concerned)))
+    if claim.difference:
+        return Finding(claim, tuple(_differences(claim, concerned)))
     own = [cell for cell in concerned if not claim.system or cell.system == claim.system]
     if claim.change:
         return Finding(claim, tuple(_changes(claim, own)))
@@ -106,7 +108,21 @@ def _place(cell: Cell, *, over: bool = True, system: bool = True) -> str:
 
 
 def _ratios(claim: Claim, cells: Sequence[Cell]) -> Iterator[tuple[str, float]]:
-    upper, lower = claim.ratio
+    for place, value, other in _pairs(claim, claim.ratio, cells):
+        if other:
+            yield place, value / other
+
+
+def _differences(claim: Claim, cells: Sequence[Cell]) -> Iterator[tuple[str, float]]:
+    for place, value, other in _pairs(claim, claim.difference, cells):
+        yield place, value - other
+
+
+def _pairs(
+    claim: Claim, systems: Sequence[str], cells: Sequence[Cell]
+) -> Iterator[tuple[str, float, float]]:
+    """The figures of two systems, where both have it, with where that was found."""
+    upper, lower = systems
     below = {
         (cell.panel, cell.scale, cell.over): cell.mean(claim.figure)
         for cell in cells
@@ -115,8 +131,8 @@ def _ratios(claim: Claim, cells: Sequence[Cell]) -> Iterator[tuple[str, float]]:
     for cell in cells:
         value = cell.mean(claim.figure) if cell.system == upper else None
         other = below.get((cell.panel, cell.scale, cell.over))
-        if value is not None and other:
-            yield _place(cell, system=False), value / other
+        if value is not None and other is not None:
+            yield _place(cell, system=False), value, other
 
 
 def _groups(cells: Sequence[Cell]) -> Iterator[list[Cell]]:

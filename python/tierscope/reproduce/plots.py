@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import cast
 
 from matplotlib.artist import Artist
@@ -20,6 +21,7 @@ from tierscope.reproduce.run import Cell, Done
 
 _MARKS = ("o", "s", "^", "D", "P", "v", ">")
 _STROKES = ("-", "--", ":", "-.")
+_HATCHES = ("", "//", "..", "xx")
 _ACROSS = 3
 """Panels side by side."""
 
@@ -187,6 +189,7 @@ def _bars_of(
 ) -> None:
     """Bars of one figure; by ratio where a machine is 1."""
     systems = _systems(done)
+    looks = bar_looks(systems)
     width = 0.82 / max(1, len(systems))
     drawn: list[float] = []
     base = done.item.relative_to
@@ -213,8 +216,8 @@ def _bars_of(
             heights,
             width,
             label=system,
-            color=PALETTE[number % len(PALETTE)],
-            hatch=("", "//", "..", "xx")[number // len(PALETTE) % 4],
+            color=looks[number][0],
+            hatch=looks[number][1],
             edgecolor="white",
             linewidth=0.4,
             yerr=errors if any(errors[0]) or any(errors[1]) else None,
@@ -225,6 +228,25 @@ def _bars_of(
     )
     title = f"{figures.figure(name).title}, {base} = 1" if base else None
     _label(axes, name, drawn, title)
+
+
+def bar_looks(systems: Sequence[str]) -> list[tuple[str, str]]:
+    """Colour and hatch of each machine's bars.
+
+    Where there are more machines than colours, those that are called alike up to the slash, such
+    as a device raw and under a file system, share one and differ in their hatches.
+    """
+    if len(systems) <= len(PALETTE):
+        return [(colour, "") for colour in PALETTE[: len(systems)]]
+    kinds: dict[str, list[str]] = {}
+    for system in systems:
+        kinds.setdefault(system.partition("/")[0], []).append(system)
+    looks: dict[str, tuple[str, str]] = {}
+    hatches = [cycle(_HATCHES) for _ in PALETTE]
+    for number, members in enumerate(kinds.values()):
+        colour = number % len(PALETTE)
+        looks |= {system: (PALETTE[colour], next(hatches[colour])) for system in members}
+    return [looks[system] for system in systems]
 
 
 def _stacks(done: Done) -> Figure:
