@@ -189,7 +189,7 @@ fn word(choice: impl Serialize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::spec::load;
+    use crate::spec::{list, load};
 
     fn told(preset: &str, sets: &[(&str, &str)], buffers: bool) -> Vec<String> {
         let sets: Vec<_> = sets.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
@@ -267,8 +267,11 @@ mod tests {
             let told = told("storage/quick", &[("storage.file_system", &system(barrier))], buffers);
             assert_eq!(told.len(), count, "{barrier}, {buffers}: {told:?}");
         }
-        // The drive of this one has a buffer.
-        assert!(load("storage/ext4", &[]).unwrap().spec.remarks().is_empty());
+        // Presets have barriers where their drives have buffers, and nowhere else.
+        for (name, _) in list() {
+            let remarks = load(name, &[]).unwrap().spec.remarks();
+            assert!(!remarks.iter().any(|it| it.contains("barrier")), "{name}: {remarks:?}");
+        }
     }
 
     #[test]

@@ -63,6 +63,8 @@ presets! {
         "storage with a 512 GB Samsung 970 PRO as its drive";
     "storage/ext4" = "storage-ext4.toml",
         "storage/970-pro with ext4 on its drive: journal, commits and flushes";
+    "storage/ext3" = "storage-ext3.toml",
+        "storage with ext3 on its store, which [HYB15] names";
     "storage/disk-7200" = "storage-disk-7200.toml" "drives/disk-7200.toml",
         "storage with a 500 GB disk of 7200 revolutions a minute as its drive";
     "buffer-cache" = "buffer-cache.toml" "drives/disk-7200.toml",
@@ -73,14 +75,34 @@ presets! {
         "72 GiB of DRAM that the kernel pages to HASTE, by a driver that spins ([NVM10])";
     "haste/queued" = "haste-queued.toml" "drives/haste.toml",
         "haste by the kernel's queue and interrupts ([NVM10])";
+    "haste/xfs" = "haste-xfs.toml",
+        "haste with XFS on its device, as Linux 2.6.32 mounts it ([NVM10])";
+    "haste/ext3" = "haste-ext3.toml",
+        "haste with ext3 on its device, as Linux 2.6.32 mounts it ([NVM10])";
     "ddr-block" = "ddr-block.toml",
         "8 GiB of DRAM that the kernel pages to 64 GiB of the same, as a delayed ramdisk ([NVM10])";
+    "ddr-block/xfs" = "ddr-block-xfs.toml",
+        "ddr-block with XFS on its device, as Linux 2.6.32 mounts it ([NVM10])";
+    "ddr-block/ext3" = "ddr-block-ext3.toml",
+        "ddr-block with ext3 on its device, as Linux 2.6.32 mounts it ([NVM10])";
     "fusion-io" = "fusion-io.toml" "drives/iodrive.toml",
         "72 GiB of DRAM that the kernel pages to an 80 GB Fusion-io ioDrive ([NVM10])";
+    "fusion-io/xfs" = "fusion-io-xfs.toml",
+        "fusion-io with XFS on its device, as Linux 2.6.32 mounts it ([NVM10])";
+    "fusion-io/ext3" = "fusion-io-ext3.toml",
+        "fusion-io with ext3 on its device, as Linux 2.6.32 mounts it ([NVM10])";
     "ssd-raid" = "ssd-raid.toml" "drives/x25-e.toml" "drives/raid-software.toml",
         "72 GiB of DRAM that the kernel pages to four Intel X25-E in RAID-0 ([NVM10])";
+    "ssd-raid/xfs" = "ssd-raid-xfs.toml",
+        "ssd-raid with XFS on its device, as Linux 2.6.32 mounts it ([NVM10])";
+    "ssd-raid/ext3" = "ssd-raid-ext3.toml",
+        "ssd-raid with ext3 on its device, as Linux 2.6.32 mounts it ([NVM10])";
     "disk-raid" = "disk-raid.toml" "drives/disk-7200.toml" "drives/raid-hardware.toml",
         "72 GiB of DRAM that the kernel pages to four disks in RAID-0, after [NVM10]";
+    "disk-raid/xfs" = "disk-raid-xfs.toml",
+        "disk-raid with XFS on its device, as Linux 2.6.32 mounts it ([NVM10])";
+    "disk-raid/ext3" = "disk-raid-ext3.toml",
+        "disk-raid with ext3 on its device, as Linux 2.6.32 mounts it ([NVM10])";
     "direct" = "direct.toml",
         "64 GiB of phase-change memory as main memory, without DRAM (Lee et al., ISCA 2009)";
     "direct/optane" = "direct-optane.toml",
@@ -155,6 +177,8 @@ presets! {
     "hams-t" = "hams-t.toml", "";
     "hyb15" = "hyb15.toml", "";
     "nvm10" = "nvm10.toml", "";
+    "nvm10-xfs" = "nvm10-xfs.toml", "";
+    "nvm10-ext3" = "nvm10-ext3.toml", "";
     "hyb15-store" = "hyb15-store.toml", "";
     "device" = "device.toml", "";
     "device/nvdimm-hpe-8gb" = "device-nvdimm-hpe-8gb.toml",
