@@ -272,7 +272,7 @@ pub fn fail(
     line_bytes: u64,
 ) -> Option<Failure> {
     let failure = cut_and_recover(organization, now_ps, second)?;
-    let verdict = judge(organization.power_mut()?, line_bytes);
+    let verdict = judge(organization.power()?, line_bytes);
     Some(Failure { verdict, ..failure })
 }
 

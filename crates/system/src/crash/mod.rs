@@ -158,7 +158,7 @@ impl Running for Machine {
     }
 
     fn unit_bytes(&mut self) -> u64 {
-        let own = Machine::organization_mut(self).power_mut().and_then(|power| power.unit_bytes());
+        let own = Machine::organization_mut(self).power().and_then(|power| power.unit_bytes());
         own.unwrap_or(self.line_bytes())
     }
 
@@ -247,7 +247,7 @@ fn let_power_fail<R: Running>(
     let mut choice = choose(&mut scout, options, watch)?;
     let mut report = CrashReport::new(name, options);
     report.judged = machine.judged();
-    if let Some(power) = machine.organization_mut().power_mut() {
+    if let Some(power) = machine.organization_mut().power() {
         report.guarantees = Some(power.guarantees());
     }
     thread::scope(|scope| {
@@ -305,7 +305,7 @@ fn let_power_fail<R: Running>(
                 return Err(CrashError::NoSecond(point, judged.failure.events));
             }
             report.draw(before.drain(..).rev(), judged.cut.at_ps, &judged.failure);
-            if let (Some(timeline), Some(power)) = (timeline, judged.fork.power_mut()) {
+            if let (Some(timeline), Some(power)) = (timeline, judged.fork.power()) {
                 report.requests = timeline.end(power, &judged.failure.verdict.faults);
             }
         }
@@ -330,8 +330,8 @@ struct Flushes {
 }
 
 impl Flushes {
-    fn of(organization: &mut dyn Organization) -> Self {
-        let wanted = organization.power_mut().is_some_and(|power| power.promises_by_flush());
+    fn of(organization: &dyn Organization) -> Self {
+        let wanted = organization.power().is_some_and(|power| power.promises_by_flush());
         Flushes { wanted, under_way: false, events: 0 }
     }
 
@@ -347,8 +347,8 @@ impl Flushes {
     }
 }
 
-fn under_way(organization: &mut dyn Organization) -> UnderWay {
-    organization.power_mut().map(|power| power.under_way()).unwrap_or_default()
+fn under_way(organization: &dyn Organization) -> UnderWay {
+    organization.power().map(|power| power.under_way()).unwrap_or_default()
 }
 
 /// Why there is no model of what survives.

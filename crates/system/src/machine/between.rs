@@ -133,20 +133,28 @@ impl Machine {
 
     /// Lets the next of what is under way end, or warms the machine once nothing is.
     pub(super) fn settle_between(&mut self) -> Result<(), MachineError> {
-        self.send_all_buffers();
-        self.organization.hold_ahead(true);
-        if self.is_quiet() {
-            self.organization.hold_ahead(false);
+        let Some(at_ps) = self.next_until_quiet()? else {
             self.begin_warming();
             return Ok(());
-        }
-        let at_ps = self.next_event_ps().ok_or_else(|| self.deadlock())?;
+        };
         self.between.settled_ps = at_ps;
         self.happen(at_ps)
     }
 
+    /// When the next of what is under way ends, beside which nothing begins that nobody has asked for; `None` once all is
+    /// quiet.
+    pub(super) fn next_until_quiet(&mut self) -> Result<Option<u64>, MachineError> {
+        self.send_all_buffers();
+        let is_quiet = self.is_quiet();
+        self.organization.hold_ahead(!is_quiet);
+        match is_quiet {
+            true => Ok(None),
+            false => self.next_event_ps().map(Some).ok_or_else(|| self.deadlock()),
+        }
+    }
+
     /// Whether nothing is under way that a thread waits for, or that the organization works on.
-    pub(super) fn is_quiet(&self) -> bool {
+    fn is_quiet(&self) -> bool {
         let outside = self.outgoing.len() + self.posted.len() + self.organization.in_flight();
         let entering = self.contexts.iter().any(|context| context.doing == Doing::Entering);
         let waited_for = entering || self.syncing.is_waited_for();

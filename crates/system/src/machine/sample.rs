@@ -227,7 +227,7 @@ impl Plan {
         let least = refill_ps.div_ceil(unit_ps).saturating_add(2);
         if every < least {
             return Err(format!(
-                "what the store does by itself takes {} ms to be as it was, and is simulated in detail before each \
+                "what the store has under way takes {} ms to be as it was, and is simulated in detail before each \
                  unit; measure one in {least} at most, or longer units",
                 settled_ps.max(backlog_ps) as f64 / 1e9
             ));
@@ -369,14 +369,10 @@ impl Machine {
 
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
-        self.send_all_buffers();
-        self.organization.hold_ahead(true);
-        if self.is_quiet() {
-            self.organization.hold_ahead(false);
+        let Some(at_ps) = self.next_until_quiet()? else {
             self.skim();
             return Ok(());
-        }
-        let at_ps = self.next_event_ps().ok_or_else(|| self.deadlock())?;
+        };
         if let Some(sampler) = &mut self.sampler {
             sampler.settled_ps = at_ps;
         }
