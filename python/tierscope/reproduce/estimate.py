@@ -135,13 +135,8 @@ class _Left:
         if self._measured is not None:
             spent = self._measured * self._runs / max(1, self._points) * 2 / threads
             return dict.fromkeys(("least", "likely", "most"), spent), None, MEASURED
-        total = dict.fromkeys(("least", "likely", "most"), 0.0)
-        for study, each in self._rest:
-            found, unknown = wall(each, study, threads, tell) if each else (total, None)
-            if found is None:
-                return None, unknown, NOTHING
-            total = {end: total[end] + (found[end] if each else 0.0) for end in total}
-        return total, None, TRIED
+        found, unknown = wall(self._rest, threads, tell)
+        return found, unknown, NOTHING if found is None else TRIED
 
 
 def _unseen(found: Sequence[Point], seen: set[str]) -> list[Point]:

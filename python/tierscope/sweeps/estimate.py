@@ -13,7 +13,7 @@ from tierscope import format as fmt
 from tierscope._plan import plan
 from tierscope._workload import Generated
 from tierscope.errors import TierscopeError
-from tierscope.sweeps.execute import THREADS, processors
+from tierscope.sweeps.execute import THREADS, processors, shared
 from tierscope.sweeps.points import Point, points
 from tierscope.sweeps.recordings import kept, label, programs
 from tierscope.sweeps.store import Store
@@ -102,7 +102,7 @@ def estimate(
     wall_s: dict[str, float] | None = None
     unknown: str | None = "it is a cluster's"
     if on == THREADS:
-        wall_s, unknown = wall(rest, study, threads, counted(watch, trials(rest)))
+        wall_s, unknown = wall([(study, rest)], threads, counted(watch, trials(rest)))
     return Estimate(
         {
             "version": _core.version(),
@@ -165,33 +165,55 @@ def trials(rest: Sequence[Point]) -> int:
 
 
 def wall(
-    rest: Sequence[Point], study: Study, workers: int, tell: Callable[[], None] | None = None
+    rest: Sequence[tuple[Study, Sequence[Point]]],
+    workers: int,
+    tell: Callable[[], None] | None = None,
 ) -> tuple[dict[str, float] | None, str | None]:
     """Bounds of the wall-clock time, by trials; or why there are none.
 
     Args:
-        rest: the points that have to run.
-        study: the study that they are of.
+        rest: studies that run together, each with the points that have to run.
         workers: how many run at a time.
         tell: called after each trial.
 
     Raises:
         KeyboardInterrupt: where a request to end came during a trial.
     """
-    if study.region.get("counts_only"):
-        number = len({one.counted_in for one in rest})
+    asked = [(one, study.region) for study, found in rest for one in found]
+    if passes := {one.counted_in for one, region in asked if region.get("counts_only")}:
+        number = len(passes)
         told = "one functional pass" if number == 1 else f"{number} functional passes"
         return None, f"of {told}, which no trial foresees"
-    likely = 0.0
-    for members, tried in to_try(rest):
-        walls = []
-        for one in tried:
-            found = plan([one.machine], one.work, **region_on(one.machine, study.region)).data
-            if found["wall_s"] is None:
-                return None, found["wall_unknown"]
-            walls.append(found["wall_s"]["likely"])
-            if tell is not None:
-                tell()
-        likely += statistics.fmean(walls) * len(members)
-    likely /= min(workers, max(1, len(rest)))
+    spans: dict[str, tuple[float, float]] = {}
+    for study, found in rest:
+        for members, tried in to_try(found):
+            plans = []
+            for one in tried:
+                plans.append(_planned(one, study))
+                if plans[-1]["wall_s"] is None:
+                    return None, plans[-1]["wall_unknown"]
+                if tell is not None:
+                    tell()
+            likely = statistics.fmean(each["wall_s"]["likely"] for each in plans)
+            before = statistics.fmean(each["wall_before_region_s"] for each in plans)
+            spans |= {one.key: (likely, before) for one in members}
+    tasks = [
+        _together([spans[one["key"]] for one in task.get("together", [task])])
+        for task in shared(asked, workers)
+    ]
+    # However many there are, the longest of them is waited for.
+    likely = max(sum(tasks) / workers, *tasks, 0.0)
     return {"least": likely / APART, "likely": likely, "most": likely * APART}, None
+
+
+def _planned(one: Point, study: Study) -> dict[str, Any]:
+    return plan([one.machine], one.work, **region_on(one.machine, study.region)).data
+
+
+def _together(points: Sequence[tuple[float, float]]) -> float:
+    """Seconds that points take together, of each all of it, and what comes before its region.
+
+    One warm-up serves all of them.
+    """
+    warming = max(before for _, before in points)
+    return warming + sum(span - before for span, before in points)
