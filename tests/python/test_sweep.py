@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import polars as pl
@@ -17,6 +18,8 @@ import pytest
 import tierscope as ts
 from conftest import Runner
 from tierscope import _interrupts
+from tierscope.sweeps import estimate
+from tierscope.sweeps.points import points
 from tierscope.sweeps.show import closing_lines
 
 STUDY = """
@@ -502,3 +505,26 @@ def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:
     assert [problem.path for problem in caught.value.problems] == ["sample"]
     with pytest.raises(ts.SpecError, match="no share of one"):
         ts.study(["storage/quick"], ["gups"], precision=7.0)
+
+
+def test_an_estimate_counts_a_shared_warm_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores whose latencies alone differ are warmed together; other ways of the cache are not."""
+    told = {"wall_s": {"likely": 10.0}, "wall_before_region_s": 8.0, "wall_unknown": None}
+    monkeypatch.setattr(estimate, "plan", lambda *_, **__: SimpleNamespace(data=told))
+    likely = {}
+    for path, values in (
+        ("store.read_latency", ["1us", "2us", "3us", "4us"]),
+        ("hybrid.cache.ways", [1, 2, 4, 8]),
+    ):
+        study = ts.study(
+            ["hybrid/quick"],
+            ["gups"],
+            {"x": {"paths": [path], "values": values}},
+            set={"hybrid.prefetch_pages": 0},
+            skip=1000,
+        )
+        found = points(study)
+        wall, unknown = estimate.wall([(study, found)], 1)
+        assert wall is not None, unknown
+        likely[path] = wall["likely"]
+    assert likely == {"store.read_latency": 8.0 + 4 * 2.0, "hybrid.cache.ways": 40.0}
