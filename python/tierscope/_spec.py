@@ -2631,12 +2631,14 @@ class Storage(_Spec):
     swap_cluster_pages: int | None = None
     """Pages read at once from swap, a power of two (`page_cluster`); 1 for no readahead."""
 
-    swap_readahead: Literal["cluster", "virtual-address"] | None = None
+    swap_readahead: Literal["fixed-cluster", "cluster", "virtual-address"] | None = None
     """Which slots are read with one that is needed.
 
-    ``"cluster"``: The slots around its own (`swap_cluster_readahead`, mm/swap_state.c): all of
-    Linux before 4.14, and later Linux where a swap device is a disk. ``"virtual-address"``: The
-    pages around it in its mapping (`swap_vma_readahead`).
+    ``"fixed-cluster"``: All slots around its own, as many as `swap_cluster_pages` says, however few
+    of them were used (`swapin_readahead`, mm/swap_state.c): Linux before 3.14. ``"cluster"``: The
+    slots around its own, the more of them were used the more of them (`swap_cluster_readahead`,
+    mm/swap_state.c): all of Linux from 3.14 to 4.13, and later Linux where a swap device is a disk.
+    ``"virtual-address"``: The pages around it in its mapping (`swap_vma_readahead`).
     """
 
     swap_capacity: str | None = None
@@ -2649,17 +2651,33 @@ class Storage(_Spec):
     swap_discard: bool | None = None
     """Whether the device is told of swap that has become free (`swapon --discard=pages`, TRIM)."""
 
-    reclaim: Literal["active-inactive", "generations", "lru", "clock", "fifo"] | None = None
+    reclaim: (
+        Literal[
+            "active-inactive",
+            "active-inactive-4.9",
+            "active-inactive-2.6.32",
+            "generations",
+            "lru",
+            "clock",
+            "fifo",
+        ]
+        | None
+    ) = None
     """Which pages leave memory when it gets full.
 
     ``"active-inactive"``: As Linux without generations: active and inactive lists of files and of
     anonymous memory, refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux
-    6.18). ``"generations"``: As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN,
-    mm/vmscan.c and mm/workingset.c, as of Linux 6.18): up to four of files and of anonymous memory,
-    walks of page tables that find what was used, tiers by uses of file calls, refaults of each, and
-    `swappiness`. ``"lru"``: The page used longest ago, whatever it is. ``"clock"``: The page that
-    came longest ago, but one that was used since is passed over once. ``"fifo"``: The page that
-    came longest ago.
+    6.18). ``"active-inactive-4.9"``: The same as of Linux 4.9, of 2016: anonymous memory is active
+    when it comes, and again as soon as it was used; of files alone it is known when they left; what
+    of a kind was used again says how much the kind gives; dirty pages of files wait for the flusher
+    where they are. ``"active-inactive-2.6.32"``: The same as of Linux 2.6.32, of 2009: nobody knows
+    what left; whatever was used becomes active, where it is mapped; what comes back from swap is
+    inactive; reclaim writes dirty pages of files itself. ``"generations"``: As Linux with
+    generations, the multi-generational LRU (CONFIG_LRU_GEN, mm/vmscan.c and mm/workingset.c, as of
+    Linux 6.18): up to four of files and of anonymous memory, walks of page tables that find what
+    was used, tiers by uses of file calls, refaults of each, and `swappiness`. ``"lru"``: The page
+    used longest ago, whatever it is. ``"clock"``: The page that came longest ago, but one that was
+    used since is passed over once. ``"fifo"``: The page that came longest ago.
     """
 
     swappiness: int | None = None

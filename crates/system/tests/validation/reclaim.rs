@@ -12,7 +12,7 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::os::readahead::around::{self, PageTable};
 use tierscope_model::os::readahead::{Filling, Folio, Limits, PageCache, Pattern, Readahead, Vma};
-use tierscope_model::os::reclaim::active_inactive::ActiveInactive;
+use tierscope_model::os::reclaim::active_inactive::{ActiveInactive, Release};
 use tierscope_model::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow};
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE};
@@ -123,7 +123,7 @@ impl Filling for Limited {
 
 impl Limited {
     fn reclaim(&mut self, pages: u64) {
-        let spare = ActiveInactive::new(0, false, 0, PAGE_BYTES);
+        let spare = ActiveInactive::new(Release::V6_18, 0, false, 0, PAGE_BYTES);
         let mut lists = std::mem::replace(&mut self.lists, spare);
         lists.shrink(Reclaimer::Group, pages, self);
         self.lists = lists;
@@ -208,7 +208,7 @@ impl Model {
                 mapped: BTreeSet::new(),
                 young: BTreeSet::new(),
                 uses_count: !run.random,
-                lists: ActiveInactive::new(60, false, file_pages, PAGE_BYTES),
+                lists: ActiveInactive::new(Release::V6_18, 60, false, file_pages, PAGE_BYTES),
                 added: 0,
             },
             vma: Vma { first: 0, pages: file_pages, address: 0, pattern },
@@ -428,6 +428,7 @@ fn a_machine_with_a_limit_reads_again_what_the_kernel_does() {
         let sets = [
             ("storage.dram_capacity", "256MiB"),
             ("storage.memory_limit", &limit),
+            ("storage.reclaim", "active-inactive"),
             ("storage.swappiness", "0"),
             ("storage.readahead", "0B"),
             ("storage.largest_folio", "4KiB"),

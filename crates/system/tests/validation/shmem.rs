@@ -76,6 +76,7 @@ fn machine(run: &Run) -> Sums {
     let sets = [
         ("storage.dram_capacity", "256MiB"),
         ("storage.memory_limit", &*limit),
+        ("storage.reclaim", "active-inactive"),
         ("storage.swap_cluster_pages", &cluster),
         ("storage.tmpfs", "{ capacity = \"128MiB\" }"),
         ("storage.swap_capacity", "128MiB"),

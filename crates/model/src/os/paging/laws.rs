@@ -183,7 +183,8 @@ proptest! {
     fn every_page_holds_what_was_written_last_and_no_frame_is_lost(
         policy in prop::sample::select(vec![
             ReclaimPolicy::ActiveInactive,
-            ReclaimPolicy::ActiveInactive,
+            ReclaimPolicy::ActiveInactive49,
+            ReclaimPolicy::ActiveInactive2632,
             ReclaimPolicy::Generations,
             ReclaimPolicy::Generations,
             ReclaimPolicy::Lru,

@@ -2,7 +2,7 @@
 //! whoever needs a frame. Which pages go is for [`crate::os::reclaim`] to say.
 
 use super::*;
-use crate::os::reclaim::{Evicted, Kind, Memory, ReclaimPolicy, Reclaimer, Shadow, Walked};
+use crate::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow, Walked};
 
 /// Pages that whoever needs a frame reclaims at once (`SWAP_CLUSTER_MAX`, include/linux/swap.h).
 pub(super) const RECLAIM_BATCH: u64 = 32;
@@ -91,6 +91,15 @@ impl Memory for Evictor<'_> {
         info.young = false;
         let page = info.mapped_at;
         u64::from(self.paging.uses_count(page))
+    }
+
+    fn is_mapped(&self, folio: u64) -> bool {
+        self.paging.frames.get(folio).mapped_at != Frame::UNMAPPED
+    }
+
+    fn is_dirty_file(&self, folio: u64) -> bool {
+        let info = self.paging.frames.get(folio);
+        info.dirty && matches!(info.owner, Owner::File(file, _) if !self.paging.is_in_swap(file))
     }
 
     fn held(&self, folio: u64) -> bool {
@@ -264,7 +273,11 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Option<u64>, OsError> {
         let Owner::File(file, index) = owner else {
-            return self.allocate_again(owner, Shadow::default(), work, held);
+            let frame = self.allocate_again(owner, Shadow::default(), work, held)?;
+            if let Some(frame) = frame {
+                self.reclaim.is_new(frame);
+            }
+            return Ok(frame);
         };
         let key = file_key(file, index);
         let shadow = Shadow(self.shadows.get(key));
@@ -388,10 +401,7 @@ impl Paging {
     ) -> Result<bool, OsError> {
         let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
         let mut evictor = Evictor {
-            writes_files: !matches!(
-                self.policy,
-                ReclaimPolicy::ActiveInactive | ReclaimPolicy::Generations
-            ),
+            writes_files: self.policy.writes_files(),
             paging: self,
             held,
             swapped: Vec::new(),

@@ -8,8 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SwapReadahead {
-    /// The slots around its own (`swap_cluster_readahead`, mm/swap_state.c): all of Linux before 4.14,
-    /// and later Linux where a swap device is a disk.
+    /// All slots around its own, as many as `swap_cluster_pages` says, however few of them were used
+    /// (`swapin_readahead`, mm/swap_state.c): Linux before 3.14.
+    FixedCluster,
+    /// The slots around its own, the more of them were used the more of them
+    /// (`swap_cluster_readahead`, mm/swap_state.c): all of Linux from 3.14 to 4.13, and later Linux where a
+    /// swap device is a disk.
     Cluster,
     /// The pages around it in its mapping (`swap_vma_readahead`).
     VirtualAddress,
@@ -81,6 +85,7 @@ impl Paging {
             self.sharing.leave_slot(slot);
             self.add_mapper(frame, page);
             self.use_frame(frame);
+            self.reclaim.comes_from_swap(frame);
             if !write {
                 return Ok(Next::Ready(frame));
             }
@@ -158,6 +163,9 @@ impl Paging {
         if most == 1 {
             return Vec::new();
         }
+        if self.reads_fixed_clusters() {
+            return self.fixed_cluster(slot, most);
+        }
         let (mapping, window) = self.swap_window(page);
         if mapping.is_empty() {
             return window.cluster(slot, most);
@@ -187,8 +195,25 @@ impl Paging {
         let most = self.limits.as_ref().map_or(1, |limits| limits.swap_cluster);
         match most {
             1 => Vec::new(),
+            _ if self.reads_fixed_clusters() => self.fixed_cluster(slot, most),
             _ => self.window_of_slots().cluster(slot, most),
         }
+    }
+
+    fn reads_fixed_clusters(&self) -> bool {
+        matches!(
+            &self.limits,
+            Some(limits) if limits.swap_readahead == SwapReadahead::FixedCluster
+        )
+    }
+
+    /// The slots of the block of so many that a slot is in, up to the first on either side that has
+    /// nothing (`valid_swaphandles`, mm/swapfile.c, until 3.4).
+    fn fixed_cluster(&self, slot: u64, most: u64) -> Vec<u64> {
+        let first = slot & !(most - 1);
+        let is_taken = |near: &u64| self.owner_of_slot(*near).is_some();
+        let above = (slot + 1..first + most).take_while(is_taken);
+        (first..slot).rev().take_while(is_taken).chain(above).collect()
     }
 
     fn window_of_slots(&mut self) -> &mut SwapWindow {

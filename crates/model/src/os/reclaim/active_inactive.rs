@@ -1,7 +1,7 @@
-//! Reclaim as Linux does it without generations (mm/vmscan.c, mm/swap.c and mm/workingset.c, as of
-//! 6.18): files and anonymous memory have an active and an inactive list each; what is used twice
-//! becomes active; what comes back soon after it was evicted is active at once; and the cost of what
-//! came back says which of the two gives more.
+//! Reclaim as Linux does it without generations (mm/vmscan.c, mm/swap.c and mm/workingset.c): files and
+//! anonymous memory have an active and an inactive list each. As of 6.18 what is used twice becomes
+//! active; what comes back soon after it was evicted is active at once; and the cost of what came back
+//! says which of the two gives more. What was otherwise in older releases is told where it is.
 
 mod scan;
 
@@ -44,14 +44,38 @@ fn active(kind: Kind) -> ListId {
     inactive(kind) + 1
 }
 
+/// Releases of Linux that reclaim in ways of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Release {
+    /// 2.6.32, of December 2009.
+    V2_6_32,
+    /// 4.9, of December 2016.
+    V4_9,
+    /// 6.18, of November 2025.
+    V6_18,
+}
+
+/// How many pages of a kind were looked at of late, and how many of them had been used
+/// (`struct zone_reclaim_stat`, include/linux/mmzone.h, until 5.7).
+#[derive(Clone, Copy, Debug, Default)]
+struct Recent {
+    scanned: u64,
+    rotated: u64,
+}
+
 /// The four lists and what balances them.
 #[derive(Clone, Debug)]
 pub struct ActiveInactive {
+    release: Release,
     lists: Lists<4>,
     /// Pages evicted and activated so far (`nonresident_age`).
     age: u64,
     /// What reclaim has cost of late, by kind (`anon_cost`, `file_cost`).
     cost: [u64; 2],
+    /// What decides that until 5.7, by kind.
+    recent: [Recent; 2],
+    /// Pages of each list that are too few to be looked at yet (`nr_saved_scan`, until 2.6.34).
+    saved: [u64; 4],
     /// Refaults that were activated, by kind, and as many as the last reclaim had seen.
     activated: [u64; 2],
     activated_seen: [u64; 2],
@@ -59,6 +83,7 @@ pub struct ActiveInactive {
     /// There is somewhere to swap to.
     swap: bool,
     pages_per_gib: u64,
+    memory_gib: u64,
     /// What the kernel's thread has found, while it is awake.
     balancing: Option<scan::Scan>,
     /// What has been done.
@@ -68,16 +93,27 @@ pub struct ActiveInactive {
 impl ActiveInactive {
     /// Empty lists for so many frames; `swappiness` is between 0 and 200. Without swap, anonymous
     /// memory stays.
-    pub fn new(swappiness: u64, swap: bool, frames: u64, page_bytes: u64) -> Self {
+    pub fn new(
+        release: Release,
+        swappiness: u64,
+        swap: bool,
+        frames: u64,
+        page_bytes: u64,
+    ) -> Self {
+        let pages_per_gib = ((1 << 30) / page_bytes).max(1);
         ActiveInactive {
+            release,
             lists: Lists::new(frames),
             age: 0,
             cost: [0; 2],
+            recent: [Recent::default(); 2],
+            saved: [0; 4],
             activated: [0; 2],
             activated_seen: [0; 2],
             swappiness,
             swap,
-            pages_per_gib: ((1 << 30) / page_bytes).max(1),
+            pages_per_gib,
+            memory_gib: frames / pages_per_gib,
             balancing: None,
             counters: ReclaimCounters::default(),
         }
@@ -114,19 +150,53 @@ impl ActiveInactive {
                 self.age += pages;
                 self.activated[kind as usize] += pages;
                 self.counters.refaults_activated += pages;
+                self.recent[kind as usize].rotated += pages;
                 if was_active(shadow) {
                     flags = WORKINGSET;
                     self.note_cost(kind, pages, 0);
                 }
             }
         }
+        self.recent[kind as usize].scanned += pages;
         self.lists.put(list, true, folio, order, flags);
     }
 
+    /// A folio of anonymous memory has never been in swap: until 5.8 it is active.
+    pub fn is_new(&mut self, folio: u64) {
+        if self.release < Release::V6_18 && self.activate(folio) {
+            self.recent[Kind::Anonymous as usize].rotated += 1;
+        }
+    }
+
+    /// A fault maps what has come from swap: active from 4.8 to 5.8.
+    pub fn comes_from_swap(&mut self, folio: u64) {
+        if self.release == Release::V4_9 && self.activate(folio) {
+            self.recent[Kind::Anonymous as usize].scanned += 1;
+            self.recent[Kind::Anonymous as usize].rotated += 1;
+        }
+    }
+
+    /// A folio of anonymous memory goes from its inactive list to the active one, if it is there.
+    fn activate(&mut self, folio: u64) -> bool {
+        let is_inactive = self.lists.list_of(folio) == Some(INACTIVE_ANONYMOUS);
+        let removed = is_inactive.then(|| self.lists.remove(folio)).flatten();
+        if let Some((order, flags)) = removed {
+            self.lists.put(ACTIVE_ANONYMOUS, true, folio, order, flags);
+        }
+        removed.is_some()
+    }
+
     /// Whether a page was away for no longer than it could have stayed, had it had all of memory
-    /// (`workingset_test_recent`).
+    /// (`workingset_test_recent`). Until 5.8 that is known of files, and it is the active files that
+    /// it could have had (`workingset_refault`); until 3.14 it is not known.
     fn is_recent(&self, shadow: Shadow, kind: Kind) -> bool {
         let [inactive_anonymous, active_anonymous, inactive_file, active_file] = self.sizes();
+        let away = self.age - evicted_at(shadow);
+        match self.release {
+            Release::V2_6_32 => return false,
+            Release::V4_9 => return kind == Kind::File && away <= active_file,
+            Release::V6_18 => {}
+        }
         let mut workingset = active_file;
         if kind == Kind::Anonymous {
             workingset += inactive_file;
@@ -137,7 +207,7 @@ impl ActiveInactive {
                 workingset += inactive_anonymous;
             }
         }
-        self.age - evicted_at(shadow) <= workingset
+        away <= workingset
     }
 
     /// A folio leaves memory by itself.
@@ -157,7 +227,10 @@ impl ActiveInactive {
             let pages = 1 << order;
             self.lists.put(list + 1, true, folio, order, flags & !REFERENCED);
             self.counters.activations += pages;
-            self.age += pages;
+            let kind = kind_of(list);
+            self.grow_older(kind, pages);
+            let recent = &mut self.recent[kind as usize];
+            (recent.scanned, recent.rotated) = (recent.scanned + pages, recent.rotated + pages);
         }
     }
 
@@ -166,6 +239,13 @@ impl ActiveInactive {
         let Some(list) = self.lists.list_of(folio) else { return };
         if let Some((order, flags)) = self.lists.remove(folio) {
             self.lists.put(inactive(kind_of(list)), false, folio, order, flags);
+        }
+    }
+
+    /// So many pages were evicted or activated: until 5.8 those of files count.
+    fn grow_older(&mut self, kind: Kind, pages: u64) {
+        if self.release == Release::V6_18 || kind == Kind::File {
+            self.age += pages;
         }
     }
 
@@ -189,11 +269,17 @@ impl ActiveInactive {
         Shadow((self.age + 1) << 1 | u64::from(flags & WORKINGSET != 0))
     }
 
-    /// Whether a kind has so few inactive pages that active ones have to follow (`inactive_is_low`).
+    /// Whether a kind has so few inactive pages that active ones have to follow (`inactive_is_low`). Until
+    /// 4.6 files have as many (`inactive_file_is_low`), and of all memory it depends how many others
+    /// have (`zone->inactive_ratio`).
     fn inactive_is_low(&self, kind: Kind) -> bool {
         let sizes = self.sizes();
         let (inactive, active) = (sizes[inactive(kind) as usize], sizes[active(kind) as usize]);
-        let gib = (inactive + active) / self.pages_per_gib;
+        let gib = match (self.release, kind) {
+            (Release::V2_6_32, Kind::File) => 0,
+            (Release::V2_6_32, Kind::Anonymous) => self.memory_gib,
+            _ => (inactive + active) / self.pages_per_gib,
+        };
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
         inactive * ratio < active
     }
@@ -222,9 +308,10 @@ impl ActiveInactive {
 
     /// A folio has been written that was to leave, and leaves: as one that [`Memory::evict`] evicts.
     pub fn leave(&mut self, folio: u64) -> Shadow {
+        let Some(list) = self.lists.list_of(folio) else { return Shadow::default() };
         let Some((order, flags)) = self.lists.remove(folio) else { return Shadow::default() };
         let shadow = self.shadow(flags);
-        self.age += 1 << order;
+        self.grow_older(kind_of(list), 1 << order);
         shadow
     }
 

@@ -10,7 +10,7 @@ pub mod generations;
 pub mod lists;
 pub mod one_list;
 
-use active_inactive::ActiveInactive;
+use active_inactive::{ActiveInactive, Release};
 use generations::Generations;
 use one_list::OneList;
 use serde::{Deserialize, Serialize};
@@ -23,6 +23,15 @@ pub enum ReclaimPolicy {
     /// As Linux without generations: active and inactive lists of files and of anonymous memory,
     /// refault distances, and `swappiness` (mm/vmscan.c, mm/workingset.c, as of Linux 6.18).
     ActiveInactive,
+    /// The same as of Linux 4.9, of 2016: anonymous memory is active when it comes, and again as soon as it was
+    /// used; of files alone it is known when they left; what of a kind was used again says how much the
+    /// kind gives; dirty pages of files wait for the flusher where they are.
+    #[serde(rename = "active-inactive-4.9")]
+    ActiveInactive49,
+    /// The same as of Linux 2.6.32, of 2009: nobody knows what left; whatever was used becomes active, where it is
+    /// mapped; what comes back from swap is inactive; reclaim writes dirty pages of files itself.
+    #[serde(rename = "active-inactive-2.6.32")]
+    ActiveInactive2632,
     /// As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN, mm/vmscan.c and
     /// mm/workingset.c, as of Linux 6.18): up to four of files and of anonymous memory, walks of page
     /// tables that find what was used, tiers by uses of file calls, refaults of each, and `swappiness`.
@@ -33,6 +42,26 @@ pub enum ReclaimPolicy {
     Clock,
     /// The page that came longest ago.
     Fifo,
+}
+
+impl ReclaimPolicy {
+    /// Which Linux without generations it is, if it is one.
+    fn release(self) -> Option<Release> {
+        match self {
+            ReclaimPolicy::ActiveInactive2632 => Some(Release::V2_6_32),
+            ReclaimPolicy::ActiveInactive49 => Some(Release::V4_9),
+            ReclaimPolicy::ActiveInactive => Some(Release::V6_18),
+            _ => None,
+        }
+    }
+
+    /// Whether reclaim writes dirty pages of files, which otherwise wait for the flusher.
+    pub fn writes_files(self) -> bool {
+        match self.release() {
+            Some(release) => release == Release::V2_6_32,
+            None => self != ReclaimPolicy::Generations,
+        }
+    }
 }
 
 /// What a folio holds.
@@ -81,12 +110,20 @@ impl Walked {
     }
 }
 
-/// The memory that reclaim works on. Generations alone ask for what has a default: of memory without page
-/// tables and without writes.
+/// The memory that reclaim works on. Generations and Linux 2.6.32 alone ask for what has a default: of memory
+/// without page tables and without writes.
 pub trait Memory {
     /// Page-table entries of a folio that have been used since they were last asked for; they are as
     /// unused from now on (Linux `folio_referenced`, mm/rmap.c).
     fn take_references(&mut self, folio: u64) -> u64;
+    /// Whether a page table has the folio.
+    fn is_mapped(&self, _folio: u64) -> bool {
+        false
+    }
+    /// Whether a folio is a file's and dirty.
+    fn is_dirty_file(&self, _folio: u64) -> bool {
+        false
+    }
     /// Whether the hardware holds a translation of the folio.
     fn held(&self, folio: u64) -> bool;
     /// Evicts a folio, which is in no list; of its pages only the shadow is left.
@@ -191,18 +228,14 @@ impl Reclaim {
     /// An empty memory of so many frames of a size. `swappiness` is between 0 and 200.
     pub fn new(policy: ReclaimPolicy, swappiness: u32, frames: u64, page_bytes: u64) -> Self {
         let swappiness = u64::from(swappiness);
-        match policy {
-            ReclaimPolicy::ActiveInactive => {
-                let lists = ActiveInactive::new(swappiness, true, frames, page_bytes);
-                Reclaim::ActiveInactive(Box::new(lists))
-            }
-            ReclaimPolicy::Generations => {
-                Reclaim::Generations(Box::new(Generations::new(swappiness, frames)))
-            }
-            ReclaimPolicy::Lru | ReclaimPolicy::Clock | ReclaimPolicy::Fifo => {
-                Reclaim::OneList(OneList::new(policy, frames))
-            }
+        if let Some(release) = policy.release() {
+            let lists = ActiveInactive::new(release, swappiness, true, frames, page_bytes);
+            return Reclaim::ActiveInactive(Box::new(lists));
         }
+        if policy == ReclaimPolicy::Generations {
+            return Reclaim::Generations(Box::new(Generations::new(swappiness, frames)));
+        }
+        Reclaim::OneList(OneList::new(policy, frames))
     }
 
     /// One that does nothing, to stand in while another is in use.
@@ -217,6 +250,20 @@ impl Reclaim {
             Reclaim::ActiveInactive(policy) => policy.add(folio, order, kind, shadow),
             Reclaim::Generations(policy) => policy.add(folio, order, kind, shadow, in_fault),
             Reclaim::OneList(policy) => policy.add(folio, order, kind, shadow),
+        }
+    }
+
+    /// A folio of anonymous memory, added just now, is new: it has never been in swap.
+    pub fn is_new(&mut self, folio: u64) {
+        if let Reclaim::ActiveInactive(policy) = self {
+            policy.is_new(folio);
+        }
+    }
+
+    /// A fault maps a folio of anonymous memory that has come from swap (`do_swap_page`, mm/memory.c).
+    pub fn comes_from_swap(&mut self, folio: u64) {
+        if let Reclaim::ActiveInactive(policy) = self {
+            policy.comes_from_swap(folio);
         }
     }
 

@@ -1,6 +1,8 @@
 //! The policies alone, over memories of a few pages.
 
-use super::active_inactive::{ACTIVE_ANONYMOUS, ACTIVE_FILE, INACTIVE_ANONYMOUS, INACTIVE_FILE};
+use super::active_inactive::{
+    ACTIVE_ANONYMOUS, ACTIVE_FILE, INACTIVE_ANONYMOUS, INACTIVE_FILE, Release,
+};
 use super::lists::ListId;
 use super::*;
 use proptest::prelude::*;
@@ -14,7 +16,11 @@ const PAGE_BYTES: u64 = 4096;
 struct Pages {
     young: BTreeMap<u64, u64>,
     held: Vec<u64>,
+    mapped: Vec<u64>,
     busy: Vec<u64>,
+    /// Dirty pages of files, and all that were to be evicted.
+    dirty: Vec<u64>,
+    tried: Vec<u64>,
     gone: Vec<(u64, Shadow)>,
     free: u64,
 }
@@ -24,6 +30,14 @@ impl Memory for Pages {
         self.young.remove(&folio).unwrap_or(0)
     }
 
+    fn is_mapped(&self, folio: u64) -> bool {
+        self.mapped.contains(&folio)
+    }
+
+    fn is_dirty_file(&self, folio: u64) -> bool {
+        self.dirty.contains(&folio)
+    }
+
     fn held(&self, folio: u64) -> bool {
         self.held.contains(&folio)
     }
@@ -31,6 +45,10 @@ impl Memory for Pages {
     fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
         if self.busy.contains(&folio) {
             return Evicted::Busy;
+        }
+        self.tried.push(folio);
+        if self.dirty.contains(&folio) {
+            return Evicted::Dirty;
         }
         self.gone.push((folio, shadow));
         self.free += 1;
@@ -47,7 +65,7 @@ fn gone(memory: &Pages) -> Vec<u64> {
 }
 
 fn linux(swappiness: u64) -> ActiveInactive {
-    ActiveInactive::new(swappiness, true, FRAMES, PAGE_BYTES)
+    ActiveInactive::new(Release::V6_18, swappiness, true, FRAMES, PAGE_BYTES)
 }
 
 fn in_list(lists: &ActiveInactive, list: ListId) -> Vec<u64> {
@@ -133,9 +151,132 @@ fn swappiness_says_which_kind_goes() {
     assert_eq!(shares[3], 1.0);
 }
 
+fn of(release: Release) -> ActiveInactive {
+    ActiveInactive::new(release, 60, true, FRAMES, PAGE_BYTES)
+}
+
+const RELEASES: [Release; 3] = [Release::V2_6_32, Release::V4_9, Release::V6_18];
+
+/// mm/rmap.c of 2.6.32 (`page_add_new_anon_rmap`), mm/memory.c of 4.9 and 6.18 (`do_anonymous_page`, `do_swap_page`).
+#[test]
+fn new_anonymous_memory_was_active_and_so_was_what_came_from_swap() {
+    let found = RELEASES.map(|release| {
+        let mut lists = of(release);
+        add(&mut lists, Kind::Anonymous, 0..2);
+        lists.is_new(0);
+        lists.comes_from_swap(1);
+        in_list(&lists, ACTIVE_ANONYMOUS)
+    });
+    assert_eq!(found, [vec![0], vec![0, 1], vec![]]);
+}
+
+/// A page was away while 10 others left: as many as there are active files, and as many as there are active
+/// pages in all.
+#[test]
+fn refaults_were_known_of_files_alone_and_before_of_none() {
+    let activated = |release, kind, active_files: u64, others: u64| {
+        let mut lists = of(release);
+        add(&mut lists, kind, 0..300);
+        add(&mut lists, Kind::File, 1000..1000 + active_files);
+        for _ in 0..2 {
+            (1000..1000 + active_files).for_each(|folio| lists.mark_accessed(folio));
+        }
+        let mut memory = Pages::default();
+        while memory.gone.len() < others as usize {
+            lists.shrink(Reclaimer::Group, 32, &mut memory);
+        }
+        let (_, shadow) = memory.gone[memory.gone.len() - others as usize];
+        lists.add(5000 % FRAMES, 0, kind, shadow);
+        assert_eq!(lists.counters.refaults, 1);
+        lists.counters.refaults_activated == 1
+    };
+    for kind in [Kind::File, Kind::Anonymous] {
+        let found = RELEASES.map(|release| activated(release, kind, 10, 10));
+        assert_eq!(found, [false, kind == Kind::File, true], "{kind:?}");
+    }
+    assert!(!activated(Release::V4_9, Kind::File, 10, 11));
+}
+
+/// One use by a page table is enough in 2.6.32, of anonymous memory in 4.9, and of nothing in 6.18; one by a
+/// call is as good as one of a page table in 2.6.32, where the page is mapped.
+#[test]
+fn what_was_used_once_became_active() {
+    let kept = |release, kind, called: bool, mapped: bool| {
+        let mut lists = of(release);
+        add(&mut lists, kind, 0..64);
+        let mut memory = Pages::default();
+        if called {
+            lists.mark_accessed(0);
+        } else {
+            memory.young.insert(0, 1);
+        }
+        if mapped {
+            memory.mapped.push(0);
+        }
+        lists.shrink(Reclaimer::Group, 1, &mut memory);
+        let list = match kind {
+            Kind::Anonymous => ACTIVE_ANONYMOUS,
+            Kind::File => ACTIVE_FILE,
+        };
+        (in_list(&lists, list) == [0], gone(&memory).contains(&0))
+    };
+    let by = |kind, called, mapped| RELEASES.map(|release| kept(release, kind, called, mapped));
+    let (active, stays, goes) = ((true, false), (false, false), (false, true));
+    assert_eq!(by(Kind::File, false, true), [active, stays, stays]);
+    assert_eq!(by(Kind::Anonymous, false, true), [active, active, stays]);
+    assert_eq!(by(Kind::File, true, false), [goes, goes, goes]);
+    assert_eq!(by(Kind::File, true, true), [active, goes, goes]);
+}
+
+/// Of what is dirty 2.6.32 keeps what was used, and writes the rest; 4.9 leaves it where it is, until the flusher
+/// has been; 6.18 puts it out of the way.
+#[test]
+fn dirty_pages_of_files_were_no_business_of_others() {
+    let found = RELEASES.map(|release| {
+        let mut lists = of(release);
+        add(&mut lists, Kind::File, 0..64);
+        lists.mark_accessed(1);
+        let mut memory = Pages { dirty: vec![0, 1], ..Pages::default() };
+        lists.shrink(Reclaimer::Group, 1, &mut memory);
+        let written = memory.dirty.iter().filter(|folio| memory.tried.contains(folio)).count();
+        (written, in_list(&lists, ACTIVE_FILE).len())
+    });
+    assert_eq!(found, [(1, 0), (2, 0), (2, 2)]);
+}
+
+/// Of two kinds of as many pages that which is used again gives less, until 5.7; 6.18 does not ask.
+#[test]
+fn what_was_used_again_was_spared() {
+    let share = |release, used| {
+        let mut lists = ActiveInactive::new(release, 100, true, FRAMES, PAGE_BYTES);
+        add(&mut lists, Kind::Anonymous, 0..1000);
+        add(&mut lists, Kind::File, 1000..2000);
+        // Active pages of files are more than inactive ones, so that files are not plenty.
+        for folio in (0..1000).filter(|folio| folio % 3 > 0) {
+            lists.lists_mut().remove(folio);
+            lists.lists_mut().put(ACTIVE_ANONYMOUS, true, folio, 0, 0);
+            lists.lists_mut().remove(1000 + folio);
+            lists.lists_mut().put(ACTIVE_FILE, true, 1000 + folio, 0, 0);
+        }
+        let mut memory = Pages::default();
+        for _ in 0..20 {
+            if used {
+                memory.young.extend((0..1000).map(|folio| (folio, 1)));
+            }
+            lists.shrink(Reclaimer::Group, 32, &mut memory);
+        }
+        let of_anonymous = gone(&memory).iter().filter(|folio| **folio < 1000).count();
+        of_anonymous as f64 / memory.gone.len() as f64
+    };
+    for release in [Release::V2_6_32, Release::V4_9] {
+        let (idle, used) = (share(release, false), share(release, true));
+        assert!(idle > 0.3 && used < idle / 2.0, "{release:?}: {idle} {used}");
+    }
+}
+
 #[test]
 fn without_swap_anonymous_memory_stays() {
-    let mut lists = ActiveInactive::new(200, false, FRAMES, PAGE_BYTES);
+    let mut lists = ActiveInactive::new(Release::V6_18, 200, false, FRAMES, PAGE_BYTES);
     add(&mut lists, Kind::Anonymous, 0..100);
     add(&mut lists, Kind::File, 100..120);
     let mut memory = Pages::default();
@@ -154,8 +295,13 @@ fn the_kernels_thread_goes_on_until_enough_is_free() {
 
 #[test]
 fn what_is_busy_stays() {
-    for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::Generations, ReclaimPolicy::Clock]
-    {
+    for policy in [
+        ReclaimPolicy::ActiveInactive,
+        ReclaimPolicy::ActiveInactive49,
+        ReclaimPolicy::ActiveInactive2632,
+        ReclaimPolicy::Generations,
+        ReclaimPolicy::Clock,
+    ] {
         let mut reclaim = Reclaim::new(policy, 60, FRAMES, PAGE_BYTES);
         (0..50).for_each(|folio| reclaim.add(folio, 0, Kind::File, Shadow::default(), false));
         let mut memory = Pages { busy: (0..50).collect(), ..Pages::default() };
@@ -228,9 +374,10 @@ proptest! {
     /// their sizes.
     #[test]
     fn lists_know_what_is_in_them(
+        release in prop::sample::select(RELEASES.to_vec()),
         steps in prop::collection::vec((0u8..7, 0u64..60, 0u8..4), 1..300)
     ) {
-        let mut lists = linux(60);
+        let mut lists = of(release);
         let mut all: BTreeMap<u64, u8> = BTreeMap::new();
         let mut memory = Pages::default();
         for (what, number, order) in steps {
@@ -241,6 +388,11 @@ proptest! {
                     let kind = if number % 3 == 0 { Kind::Anonymous } else { Kind::File };
                     lists.add(folio, order, kind, memory.gone.last().map_or(Shadow(0), |gone| gone.1));
                     all.insert(folio, order);
+                    match order {
+                        0 => lists.is_new(folio),
+                        1 => lists.comes_from_swap(folio),
+                        _ => {}
+                    }
                 }
                 (2, _) => lists.mark_accessed(folio),
                 (3, Some(_)) => {

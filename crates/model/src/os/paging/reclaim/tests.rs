@@ -137,6 +137,8 @@ fn a_scan_does_not_displace_what_is_read_twice() {
         (0..100).filter(|page| paging.cached(FILE, *page).is_some()).count()
     };
     assert_eq!(hot(ReclaimPolicy::ActiveInactive), 100);
+    assert_eq!(hot(ReclaimPolicy::ActiveInactive49), 100);
+    assert_eq!(hot(ReclaimPolicy::ActiveInactive2632), 100);
     assert_eq!(hot(ReclaimPolicy::Lru), 0);
     assert_eq!(hot(ReclaimPolicy::Fifo), 0);
 }
@@ -265,7 +267,9 @@ fn uses_under_advice_keep_nothing() {
 /// Pages of files that are dirty are left to the flusher, and are the first to go once written.
 #[test]
 fn dirty_pages_of_files_are_written_by_others_and_go_then() {
-    for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::Generations] {
+    for policy in
+        [ReclaimPolicy::ActiveInactive, ReclaimPolicy::ActiveInactive49, ReclaimPolicy::Generations]
+    {
         dirty_pages_are_written_by_others(policy);
     }
 }

@@ -47,6 +47,9 @@ fn comes_back(readahead: SwapReadahead, page: u64) -> Vec<u64> {
     touch(&mut paging, page, false);
     assert_eq!(paging.counters.swap_ins, 8);
     let found = (0..64).filter(|near| *near != page && there(&paging, near)).collect();
+    if readahead == SwapReadahead::FixedCluster {
+        return found;
+    }
     // One of them is used, which widens the next window.
     let used: u64 = [page + 2, page + 1][usize::from(readahead == SwapReadahead::VirtualAddress)];
     touch(&mut paging, used, false);
@@ -61,6 +64,38 @@ fn the_slots_around_the_needed_one_are_read_or_the_pages_around_it() {
     assert_eq!(by_slot, [16, 18, 22, 24, 26, 28, 30]);
     let by_address = comes_back(SwapReadahead::VirtualAddress, 20);
     assert_eq!(by_address, [17, 18, 19, 21, 22, 23, 24]);
+    let fixed = comes_back(SwapReadahead::FixedCluster, 20);
+    assert_eq!(fixed, [16, 18, 22, 24, 26, 28, 30]);
+}
+
+/// Until 3.14 nobody asked whether what was read ahead is used, and a free slot ends a cluster.
+#[test]
+fn fixed_clusters_are_read_whatever_comes_of_them_up_to_a_free_slot() {
+    let mut read = Vec::new();
+    for readahead in [SwapReadahead::FixedCluster, SwapReadahead::Cluster] {
+        let mut paging = small(|spec| {
+            spec.swap_readahead = readahead;
+            spec.swap_cluster_pages = 8;
+        });
+        paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+        (0..2 * FRAMES).for_each(|page| {
+            touch(&mut paging, page, true);
+        });
+        settle(&mut paging);
+        // Far apart, so that nothing that is read ahead is used.
+        for page in [0, 64, 128, 192] {
+            touch(&mut paging, page, false);
+        }
+        let before = paging.counters.swap_ins;
+        // The third and the sixth of a cluster are given up.
+        for page in [258, 261] {
+            paging.unmap(page * PAGE, PAGE);
+        }
+        touch(&mut paging, 259, false);
+        read.push((before, paging.counters.swap_ins - before));
+    }
+    assert_eq!(read[0], (32, 2), "4 clusters of 8; 259 and 260");
+    assert!(read[1].0 < 32, "the window shrinks: {read:?}");
 }
 
 #[test]

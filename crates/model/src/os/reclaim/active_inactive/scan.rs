@@ -3,7 +3,8 @@
 use super::super::Evicted;
 use super::{
     ACTIVE_ANONYMOUS, ACTIVE_FILE, ActiveInactive, CLUSTER, INACTIVE_ANONYMOUS, INACTIVE_FILE,
-    Kind, ListId, Memory, REFERENCED, Reclaimer, WORKINGSET, active, inactive, is_active, kind_of,
+    Kind, ListId, Memory, REFERENCED, Reclaimer, Release, WORKINGSET, active, inactive, is_active,
+    kind_of,
 };
 
 /// The first of the passes over the lists looks at a 4096th of each (`DEF_PRIORITY`).
@@ -29,13 +30,18 @@ pub(super) struct Scan {
     no_cache_trim: bool,
     /// There are hardly any pages of files left.
     file_is_tiny: bool,
+    /// Pages reclaimed since the first of these passes (2.6.32).
+    reclaimed_before: u64,
 }
 
 /// Which kind gives pages.
 enum Balance {
     Equal,
-    /// Shares of anonymous memory and of files.
-    Shares([u64; 2]),
+    /// Shares of anonymous memory and of files, in so many parts.
+    Shares {
+        shares: [u64; 2],
+        parts: u64,
+    },
     Only(Kind),
 }
 
@@ -61,6 +67,7 @@ impl Scan {
             cache_trim: false,
             no_cache_trim: false,
             file_is_tiny: false,
+            reclaimed_before: 0,
         }
     }
 
@@ -105,6 +112,9 @@ impl Scan {
         if memory.free_pages() >= high_pages {
             return false;
         }
+        if lists.release == Release::V2_6_32 {
+            return self.balance_by_batches(lists, memory, high_pages);
+        }
         let (reclaimed, scanned) = (self.reclaimed, self.scanned);
         self.pass(lists, memory);
         if self.reclaimed == reclaimed || self.scanned - scanned < self.wanted {
@@ -117,11 +127,36 @@ impl Scan {
         memory.free_pages() < high_pages && self.priority >= 1
     }
 
+    /// One pass of `balance_pgdat` of 2.6.32: a batch that was found begins again with the first of
+    /// the passes, and so does having looked at all without enough.
+    fn balance_by_batches(
+        &mut self,
+        lists: &mut ActiveInactive,
+        memory: &mut dyn Memory,
+        high_pages: u64,
+    ) -> bool {
+        self.wanted = CLUSTER;
+        self.pass(lists, memory);
+        let found = self.reclaimed - self.reclaimed_before;
+        if found >= CLUSTER || (self.priority == 0 && found > 0) {
+            (self.priority, self.reclaimed_before) = (FIRST_PRIORITY, self.reclaimed);
+        } else if self.priority == 0 {
+            return false;
+        } else {
+            self.priority -= 1;
+        }
+        memory.free_pages() < high_pages
+    }
+
     /// One pass over all lists (`shrink_node`).
     fn pass(&mut self, lists: &mut ActiveInactive, memory: &mut dyn Memory) {
         self.prepare(lists, memory);
         let targets = self.targets(lists);
-        self.shrink_lists(lists, memory, targets);
+        if lists.release == Release::V2_6_32 {
+            self.shrink_lists_evenly(lists, memory, targets);
+        } else {
+            self.shrink_lists(lists, memory, targets);
+        }
         if lists.swap && lists.inactive_is_low(Kind::Anonymous) {
             self.deactivate(lists, memory, CLUSTER, ACTIVE_ANONYMOUS);
         }
@@ -131,12 +166,15 @@ impl Scan {
     fn prepare(&mut self, lists: &ActiveInactive, memory: &dyn Memory) {
         for kind in KINDS {
             let number = kind as usize;
-            self.may_deactivate[number] = self.force_deactivate
-                || lists.activated[number] != lists.activated_seen[number]
-                || lists.inactive_is_low(kind);
+            // What has come back makes it so since 4.12.
+            let came_back = lists.release == Release::V6_18
+                && lists.activated[number] != lists.activated_seen[number];
+            self.may_deactivate[number] =
+                self.force_deactivate || came_back || lists.inactive_is_low(kind);
         }
         let [inactive_anonymous, _, inactive_file, active_file] = lists.sizes();
-        self.cache_trim = inactive_file >> self.priority > 0
+        self.cache_trim = lists.release > Release::V2_6_32
+            && inactive_file >> self.priority > 0
             && !self.may_deactivate[Kind::File as usize]
             && !self.no_cache_trim;
         // Only where the whole of memory is short of frames.
@@ -144,17 +182,19 @@ impl Scan {
             Reclaimer::Group => false,
             Reclaimer::Background { high_pages } | Reclaimer::Direct { high_pages } => {
                 inactive_file + active_file + memory.free_pages() <= high_pages
-                    && !self.may_deactivate[Kind::Anonymous as usize]
-                    && inactive_anonymous >> self.priority > 0
+                    && (lists.release < Release::V6_18
+                        || !self.may_deactivate[Kind::Anonymous as usize]
+                            && inactive_anonymous >> self.priority > 0)
             }
         };
     }
 
-    fn balance_of_kinds(&self, lists: &ActiveInactive) -> Balance {
-        if !lists.swap || self.who == Reclaimer::Group && lists.swappiness == 0 {
+    fn balance_of_kinds(&self, lists: &mut ActiveInactive) -> Balance {
+        let by_group = self.who == Reclaimer::Group && lists.release > Release::V2_6_32;
+        if !lists.swap || by_group && lists.swappiness == 0 {
             return Balance::Only(Kind::File);
         }
-        if self.priority == 0 && lists.swappiness > 0 {
+        if self.priority == 0 && (lists.swappiness > 0 || lists.release == Release::V2_6_32) {
             return Balance::Equal;
         }
         if self.file_is_tiny {
@@ -163,33 +203,68 @@ impl Scan {
         if self.cache_trim {
             return Balance::Only(Kind::File);
         }
+        if lists.release < Release::V6_18 {
+            return lists.shares_by_use();
+        }
         // Each kind counts for a third at least, whatever it has cost.
         let [anonymous, file] = lists.cost;
         let (anonymous, file) = (anonymous + anonymous + file, file + anonymous + file);
         let total = anonymous + file;
-        Balance::Shares([
+        let shares = [
             lists.swappiness * (total + 1) / (anonymous + 1),
             (MOST_SWAPPINESS - lists.swappiness) * (total + 1) / (file + 1),
-        ])
+        ];
+        Balance::Shares { shares, parts: shares.iter().sum::<u64>().max(1) }
     }
 
     /// Pages of each list that this pass looks at (`get_scan_count`).
-    fn targets(&self, lists: &ActiveInactive) -> [u64; 4] {
+    fn targets(&self, lists: &mut ActiveInactive) -> [u64; 4] {
         let balance = self.balance_of_kinds(lists);
         let mut targets = lists.sizes().map(|pages| pages >> self.priority);
         for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
             let target = &mut targets[list as usize];
             match balance {
                 Balance::Equal => {}
-                Balance::Shares(shares) => {
-                    let all = shares[0] + shares[1];
-                    *target = *target * shares[kind_of(list) as usize] / all.max(1);
+                Balance::Shares { shares, parts } => {
+                    *target = *target * shares[kind_of(list) as usize] / parts;
                 }
                 Balance::Only(kind) if kind != kind_of(list) => *target = 0,
                 Balance::Only(_) => {}
             }
         }
         targets
+    }
+
+    /// `shrink_zone` of 2.6.32: each list is looked at in whole batches, what is less waits for the next
+    /// pass (`nr_scan_try_batch`); none is preferred once enough was found.
+    fn shrink_lists_evenly(
+        &mut self,
+        lists: &mut ActiveInactive,
+        memory: &mut dyn Memory,
+        targets: [u64; 4],
+    ) {
+        let mut left = [0; 4];
+        for (list, target) in targets.into_iter().enumerate() {
+            let saved = lists.saved[list] + target;
+            (left[list], lists.saved[list]) =
+                if saved >= CLUSTER { (saved, 0) } else { (0, saved) };
+        }
+        let in_background = matches!(self.who, Reclaimer::Background { .. });
+        while left[INACTIVE_ANONYMOUS as usize] > 0
+            || left[ACTIVE_FILE as usize] > 0
+            || left[INACTIVE_FILE as usize] > 0
+        {
+            for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
+                let pages = left[list as usize].min(CLUSTER);
+                if pages > 0 {
+                    left[list as usize] -= pages;
+                    self.reclaimed += self.shrink_list(lists, memory, pages, list);
+                }
+            }
+            if self.reclaimed > CLUSTER && self.priority < FIRST_PRIORITY && !in_background {
+                break;
+            }
+        }
     }
 
     /// `shrink_lruvec`.
@@ -234,10 +309,14 @@ impl Scan {
         if !is_active(list) {
             return self.evict(lists, memory, pages, list);
         }
-        if self.may_deactivate[kind_of(list) as usize] {
+        let may = match lists.release {
+            Release::V6_18 => self.may_deactivate[kind_of(list) as usize],
+            _ => lists.inactive_is_low(kind_of(list)),
+        };
+        if may {
             self.deactivate(lists, memory, pages, list);
         } else {
-            self.skipped_deactivate = true;
+            self.skipped_deactivate = lists.release == Release::V6_18;
         }
         0
     }
@@ -251,7 +330,10 @@ impl Scan {
         list: ListId,
     ) {
         for (folio, order, flags) in isolate(lists, pages, list) {
-            memory.take_references(folio);
+            let used = memory.take_references(folio) > 0;
+            let recent = &mut lists.recent[kind_of(list) as usize];
+            recent.scanned += 1 << order;
+            recent.rotated += u64::from(used) << order;
             lists.counters.deactivations += 1 << order;
             lists.lists.put(list - 1, true, folio, order, flags | WORKINGSET);
         }
@@ -275,9 +357,9 @@ impl Scan {
         for ((folio, order, mut flags), references) in isolated.into_iter().zip(references) {
             let pages = 1 << order;
             scanned += pages;
-            match self.fate(lists, memory, (folio, references), &mut flags) {
+            match self.fate(lists, memory, (folio, kind, references), &mut flags) {
                 Fate::Gone => {
-                    lists.age += pages;
+                    lists.grow_older(kind, pages);
                     reclaimed += pages;
                 }
                 Fate::Writing => {
@@ -292,35 +374,77 @@ impl Scan {
             lists.lists.put(list, true, folio, order, flags);
             if is_active(list) {
                 lists.counters.activations += 1 << order;
-                lists.age += 1 << order;
+                lists.recent[kind as usize].rotated += 1 << order;
+                if lists.release == Release::V6_18 {
+                    lists.age += 1 << order;
+                }
             }
         }
+        lists.recent[kind as usize].scanned += scanned;
         lists.counters.scanned_pages += scanned;
         self.scanned += scanned;
         lists.note_cost(kind, written, scanned - reclaimed);
         reclaimed + written
     }
 
-    /// `folio_check_references` and the rest of `shrink_folio_list`, of a folio that was used so often.
+    /// `folio_check_references` and the rest of `shrink_folio_list`, of a folio of a kind that was used so often.
     fn fate(
         &self,
         lists: &ActiveInactive,
         memory: &mut dyn Memory,
-        (folio, references): (u64, u64),
+        (folio, kind, references): (u64, Kind, u64),
         flags: &mut u8,
     ) -> Fate {
         let referenced = *flags & REFERENCED != 0;
         *flags &= !REFERENCED;
-        if references > 0 {
+        if lists.release == Release::V2_6_32 {
+            // `page_referenced` tells uses by page tables and by calls in one.
+            let used = references > 0 || referenced;
+            if used && (references > 0 || kind == Kind::Anonymous || memory.is_mapped(folio)) {
+                return Fate::Activated;
+            }
+            if used && memory.is_dirty_file(folio) {
+                return Fate::Kept;
+            }
+        } else if references > 0 {
             *flags |= REFERENCED;
-            return if referenced || references > 1 { Fate::Activated } else { Fate::Kept };
+            // Until 5.8 anonymous memory needs no second use.
+            let at_once = lists.release == Release::V4_9 && kind == Kind::Anonymous;
+            let again = referenced || references > 1;
+            return if at_once || again { Fate::Activated } else { Fate::Kept };
         }
         match memory.evict(folio, lists.shadow(*flags)) {
             Evicted::Freed => Fate::Gone,
             Evicted::Writing => Fate::Writing,
-            Evicted::Busy => Fate::Kept,
-            Evicted::Dirty => Fate::Activated,
+            // Out of the way, on the active list, since 4.11.
+            Evicted::Dirty if lists.release == Release::V6_18 => Fate::Activated,
+            Evicted::Busy | Evicted::Dirty => Fate::Kept,
         }
+    }
+}
+
+impl ActiveInactive {
+    /// What both kinds give by what of them was used again (`get_scan_count` until 5.7, `get_scan_ratio`).
+    fn shares_by_use(&mut self) -> Balance {
+        let [inactive_anonymous, active_anonymous, inactive_file, active_file] = self.sizes();
+        let pages = [inactive_anonymous + active_anonymous, inactive_file + active_file];
+        let plus = u64::from(self.release == Release::V2_6_32);
+        let weights = [self.swappiness, MOST_SWAPPINESS - self.swappiness];
+        let mut shares = [0; 2];
+        for kind in KINDS {
+            let kind = kind as usize;
+            let recent = &mut self.recent[kind];
+            if recent.scanned > pages[kind] / 4 {
+                (recent.scanned, recent.rotated) = (recent.scanned / 2, recent.rotated / 2);
+            }
+            shares[kind] = (weights[kind] + plus) * (recent.scanned + 1) / (recent.rotated + 1);
+        }
+        let parts = shares[0] + shares[1] + 1;
+        if self.release == Release::V2_6_32 {
+            let percent = 100 * shares[0] / parts;
+            return Balance::Shares { shares: [percent, 100 - percent], parts: 100 };
+        }
+        Balance::Shares { shares, parts }
     }
 }
 
