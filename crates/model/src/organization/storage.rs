@@ -28,6 +28,7 @@ use crate::os::file_system::FileSystemSpec;
 use crate::os::paging::{SwapReadahead, TmpfsSpec};
 use crate::os::readahead;
 use crate::os::reclaim::{ReclaimPolicy, lists::Lists};
+use crate::os::release::Release;
 use crate::power::PowerFailure;
 use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
@@ -59,6 +60,10 @@ pub struct StorageSpec {
     pub initial: InitialContent,
     /// Largest readahead window for files; 0 for none.
     pub readahead: Size,
+    /// The release of Linux by whose rules files are read ahead; where it is not said, 6.18. Before it
+    /// no call is given more than the window, and with 2.6.32 faults in a row are read ahead of as calls are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub readahead_release: Option<Release>,
     /// Largest folio of the page cache; a page or less where it has single pages only.
     pub largest_folio: Size,
     /// Largest request of the block layer; a read call that asks for more than the readahead window
@@ -343,6 +348,7 @@ impl StorageSpec {
             io: self.largest_request.bytes() / page_bytes,
             largest_order: (self.largest_folio.bytes() / page_bytes).max(1).ilog2(),
             chunk: ((2 << 20) / page_bytes).max(1),
+            release: self.readahead_release.unwrap_or(Release::V6_18),
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod frames;
 pub mod paging;
 pub mod readahead;
 pub mod reclaim;
+pub mod release;
 mod spec;
 pub mod tiering;
 

@@ -14,6 +14,7 @@ use tierscope_model::os::readahead::{
     Filling, Folio, Limits, PageCache, Pattern, Readahead, Vma,
     around::{self, PageTable},
 };
+use tierscope_model::os::release::Release;
 
 const PAGE_BYTES: u64 = 4096;
 /// The file system in user space takes requests of so many pages at most.
@@ -162,6 +163,7 @@ impl Model {
             io: run.io_pages,
             largest_order,
             chunk: (2 << 20) / PAGE_BYTES,
+            release: Release::V6_18,
         };
         let file_pages = run.file_bytes.div_ceil(PAGE_BYTES);
         Model {

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::os::readahead::around::{self, PageTable};
 use tierscope_model::os::readahead::{Filling, Folio, Limits, PageCache, Pattern, Readahead, Vma};
-use tierscope_model::os::reclaim::active_inactive::{ActiveInactive, Release};
+use tierscope_model::os::reclaim::active_inactive::ActiveInactive;
 use tierscope_model::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow};
+use tierscope_model::os::release::Release;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 
@@ -192,6 +193,7 @@ impl Model {
             io: run.io_pages,
             largest_order: LARGEST_ORDER,
             chunk: (2 << 20) / PAGE_BYTES,
+            release: Release::V6_18,
         };
         let mut readahead = Readahead::new(limits);
         let pattern = if run.random { Pattern::Random } else { Pattern::Normal };

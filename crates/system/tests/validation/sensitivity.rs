@@ -1399,6 +1399,7 @@ const CASES: &[Case] = &[
     case("storage.memory_limit", &[STORAGE], "512KiB", Crowded, "swap_out_pages", Up),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
+    case("storage.readahead_release", &[STORAGE], "6.18", Files, "readahead_pages", Either),
     case("storage.largest_folio", &[STORAGE], "2MiB", Files, "time", Either),
     case("storage.largest_request", &[STORAGE], "4KiB", Files, "owner:block_layer", Up),
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),

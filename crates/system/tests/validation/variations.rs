@@ -103,6 +103,8 @@ const CHANGES: &[Sets<'static>] = &[
     &[("storage.swap_cluster_pages", "32")],
     &[("storage.swap_readahead", "virtual-address")],
     &[("storage.swap_readahead", "fixed-cluster")],
+    &[("storage.readahead_release", "2.6.32")],
+    &[("storage.readahead_release", "6.18"), ("storage.readahead", "4MiB")],
     &[("storage.reclaim", "active-inactive")],
     &[("storage.reclaim", "active-inactive-2.6.32")],
     &[("storage.reclaim", "lru")],

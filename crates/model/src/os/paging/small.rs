@@ -15,6 +15,7 @@ pub fn storage() -> StorageSpec {
         memory_limit: None,
         initial: InitialContent::Empty,
         readahead: Size::from_bytes(0),
+        readahead_release: None,
         largest_folio: Size::from_bytes(4096),
         largest_request: Size::from_bytes(1 << 17),
         fault_around: Size::from_bytes(4096),

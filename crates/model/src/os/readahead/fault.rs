@@ -1,7 +1,8 @@
 //! Readahead for page faults on a mapping.
 
 use super::around::{self, PageTable, Vma};
-use super::{Filling, LOTS_OF_MISSES, PageCache, Pattern, Readahead, add_alone};
+use super::{Filling, LOTS_OF_MISSES, NOT_YET, PageCache, Pattern, Readahead, add_alone};
+use crate::os::release::Release;
 
 impl Readahead {
     /// The look-up of a faulting page in the page cache, with what is read for it. `arriving` says
@@ -24,13 +25,18 @@ impl Readahead {
                     self.misses = self.misses.saturating_sub(1);
                 }
                 if folio.marked {
-                    self.hit_mark(cache, folio, page, self.window);
+                    let is_old = self.limits.release == Release::V2_6_32;
+                    let wanted = if is_old { 1 } else { self.window };
+                    self.hit_mark(cache, folio, page, wanted);
                 }
             }
             None => {
                 self.fault_miss(cache, page, pattern);
                 add_alone(cache, page);
             }
+        }
+        if self.limits.release == Release::V2_6_32 {
+            self.previous = page;
         }
     }
 
@@ -39,8 +45,12 @@ impl Readahead {
         if pattern == Pattern::Random || self.window == 0 {
             return;
         }
-        if pattern == Pattern::Sequential {
-            return self.miss(cache, page, self.window);
+        // Until 2.6.39 faults in a row are read ahead of as calls are.
+        let is_old = self.limits.release == Release::V2_6_32;
+        let first = page == 0 && self.previous == NOT_YET;
+        let in_a_row = first || page == self.previous.wrapping_add(1);
+        if pattern == Pattern::Sequential || is_old && in_a_row {
+            return self.miss(cache, page, if is_old { 1 } else { self.window });
         }
         self.misses = (self.misses + 1).min(10 * LOTS_OF_MISSES);
         if self.misses > LOTS_OF_MISSES {
@@ -48,7 +58,7 @@ impl Readahead {
         }
         self.start = page.saturating_sub(self.window / 2);
         self.size = self.window;
-        self.async_size = self.window / 4;
+        self.async_size = if is_old { 0 } else { self.window / 4 };
         self.order = 0;
         self.add_window(cache, self.start);
     }

@@ -18,6 +18,7 @@ mod windows;
 
 pub use around::Vma;
 
+use crate::os::release::Release;
 use serde::{Deserialize, Serialize};
 
 /// Naturally aligned pages of a file that are cached as one: 2^order of them.
@@ -73,11 +74,14 @@ pub struct Limits {
     /// Pages in 2 MiB: what is read by force is added in parts of this
     /// (`force_page_cache_ra`).
     pub chunk: u64,
+    /// Whose rules hold.
+    pub release: Release,
 }
 
 impl Limits {
     /// No readahead at all.
-    pub const NONE: Limits = Limits { window: 0, io: 0, largest_order: 0, chunk: 1 };
+    pub const NONE: Limits =
+        Limits { window: 0, io: 0, largest_order: 0, chunk: 1, release: Release::V6_18 };
 }
 
 /// Advice on a file or on a mapping that matters to readahead.
@@ -98,6 +102,9 @@ pub enum Pattern {
 /// (`MMAP_LOTSAMISS`, mm/filemap.c).
 pub const LOTS_OF_MISSES: u32 = 100;
 
+/// The page of the last read before there was any: far beyond all.
+const NOT_YET: u64 = u64::MAX >> 12;
+
 /// Readahead of one open file (`struct file_ra_state`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Readahead {
@@ -115,7 +122,8 @@ pub struct Readahead {
     order: u32,
     /// Misses on mappings in excess of hits (`mmap_miss`).
     misses: u32,
-    /// Page in which the last read call ended; far beyond all before the first.
+    /// Page in which the last read call ended, with 2.6.32 also the last that faulted;
+    /// [`NOT_YET`] before the first.
     previous: u64,
 }
 
@@ -131,7 +139,7 @@ impl Readahead {
             async_size: 0,
             order: 0,
             misses: 0,
-            previous: u64::MAX >> 12,
+            previous: NOT_YET,
         }
     }
 
@@ -147,7 +155,9 @@ impl Readahead {
     /// Takes the advice that pages will be needed: as many of them as one request may have are
     /// read.
     pub fn need(&mut self, cache: &mut impl Filling, first: u64, pages: u64) {
-        self.force(cache, first, pages);
+        // Before 4.4 all of them.
+        let most = if self.limits.release == Release::V2_6_32 { pages } else { self.most_forced() };
+        self.force(cache, first, pages.min(most));
     }
 
     /// A read call gets to a page. `end` is the page after the last that the call asks for, which
@@ -163,9 +173,11 @@ impl Readahead {
         }
     }
 
-    /// A read call has ended in front of this byte; `page_bytes` is a power of two.
+    /// A read call has ended in front of this byte; `page_bytes` is a power of two. Until 4.9 it is the page of
+    /// the last byte that counts.
     pub fn end_of_read(&mut self, end_bytes: u64, page_bytes: u64) {
-        self.previous = end_bytes / page_bytes;
+        let is_old = self.limits.release < Release::V6_18;
+        self.previous = end_bytes.saturating_sub(u64::from(is_old)) / page_bytes;
     }
 }
 

@@ -1,11 +1,15 @@
 //! How large a window is, and what is added to the page cache for it.
 
 use super::{Filling, Folio, Readahead, walk};
+use crate::os::release::Release;
 
 impl Readahead {
-    /// Largest window for a call that asks for this many pages (`ractl_max_pages`).
+    /// Largest window for a call that asks for this many pages (`ractl_max_pages`): until 4.9 none gets
+    /// more than others.
     fn most(&self, wanted: u64) -> u64 {
-        if wanted > self.window && self.limits.io > self.window {
+        if self.limits.release < Release::V6_18 {
+            self.window
+        } else if wanted > self.window && self.limits.io > self.window {
             wanted.min(self.limits.io)
         } else {
             self.window
@@ -18,7 +22,10 @@ impl Readahead {
             return self.force(cache, page, 1);
         }
         if self.random {
-            return self.force(cache, page, wanted);
+            return self.force(cache, page, wanted.min(self.most_forced()));
+        }
+        if self.limits.release < Release::V6_18 {
+            return self.miss_on_demand(cache, page, wanted);
         }
         let most = self.most(wanted);
         let in_a_row = page.wrapping_sub(self.previous) <= 1;
@@ -40,6 +47,49 @@ impl Readahead {
         self.add_window(cache, page);
     }
 
+    /// The same until 4.9 (`ondemand_readahead`, mm/readahead.c).
+    fn miss_on_demand(&mut self, cache: &mut impl Filling, page: u64, wanted: u64) {
+        let most = self.most(wanted);
+        let in_a_row = page.wrapping_sub(self.previous) <= 1;
+        let end = self.start + self.size;
+        if page > 0 && (page == end.saturating_sub(self.async_size) || page == end) {
+            self.start = end;
+            self.size = next_size(self.size, most);
+            self.async_size = self.size;
+        } else if page == 0 || wanted > most || in_a_row {
+            self.start = page;
+            self.size = first_size(wanted, most);
+            self.async_size = if self.size > wanted { self.size - wanted } else { self.size };
+        } else {
+            // One page in front is enough in 2.6.32 (`try_context_readahead`).
+            let (history, from_start) = walk::history(cache, page, most);
+            let is_old = self.limits.release == Release::V2_6_32;
+            if history == 0 || (!is_old && history <= wanted) {
+                return add_pages(cache, page, wanted, 0);
+            }
+            let history = if from_start { 2 * history } else { history };
+            self.start = page;
+            if is_old {
+                self.size = first_size(history + wanted, most);
+                self.async_size = self.size;
+            } else {
+                self.size = (history + wanted).min(most);
+                self.async_size = 1;
+            }
+        }
+        self.add_window_on_demand(cache, page, most);
+    }
+
+    /// Adds the window: where the access would meet the mark itself, the next one with it.
+    fn add_window_on_demand(&mut self, cache: &mut impl Filling, page: u64, most: u64) {
+        if page == self.start && self.size == self.async_size {
+            self.async_size = next_size(self.size, most);
+            self.size += self.async_size;
+        }
+        self.order = 0;
+        self.add_window(cache, self.start);
+    }
+
     /// An access at `page` met a folio with a mark (`page_cache_async_ra`).
     pub(super) fn hit_mark(
         &mut self,
@@ -56,7 +106,10 @@ impl Readahead {
         let mark = (self.start + self.size).saturating_sub(self.async_size);
         if page == mark & !(folio.pages() - 1) {
             self.start += self.size;
-            self.size = self.size.max(next_size(self.size, most));
+            let next = next_size(self.size, most);
+            // A window that had the next one with it is none to go by.
+            let is_old = self.limits.release < Release::V6_18;
+            self.size = if is_old { next } else { self.size.max(next) };
         } else {
             // Of another stream: what is cached from here on was its window.
             let start = walk::next_miss(cache, page + 1, most);
@@ -65,6 +118,10 @@ impl Readahead {
             }
             self.start = start;
             self.size = next_size(start - page + wanted, most);
+        }
+        if self.limits.release < Release::V6_18 {
+            self.async_size = self.size;
+            return self.add_window_on_demand(cache, page, most);
         }
         self.order += 2;
         self.end_at_a_boundary(most);
@@ -108,9 +165,17 @@ impl Readahead {
         cache.submit();
     }
 
-    /// Reads pages whatever the pattern (`force_page_cache_ra`).
+    /// As many pages as are read by force (`force_page_cache_ra`).
+    pub(super) fn most_forced(&self) -> u64 {
+        match self.limits.release {
+            Release::V6_18 => self.limits.io.max(self.window),
+            _ => self.window.max(1),
+        }
+    }
+
+    /// Reads pages whatever the pattern.
     pub(super) fn force(&mut self, cache: &mut impl Filling, first: u64, pages: u64) {
-        let end = first + pages.min(self.limits.io.max(self.window));
+        let end = first + pages;
         let mut at = first;
         while at < end {
             let part = (end - at).min(self.limits.chunk);

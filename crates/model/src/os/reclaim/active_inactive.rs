@@ -7,6 +7,7 @@ mod scan;
 
 use super::lists::{Flags, ListId, Lists};
 use super::{Kind, Memory, ReclaimCounters, Reclaimer, Shadow};
+use crate::os::release::Release;
 
 /// Pages looked at in one go (`SWAP_CLUSTER_MAX`, include/linux/swap.h).
 pub const CLUSTER: u64 = 32;
@@ -42,17 +43,6 @@ fn inactive(kind: Kind) -> ListId {
 
 fn active(kind: Kind) -> ListId {
     inactive(kind) + 1
-}
-
-/// Releases of Linux that reclaim in ways of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Release {
-    /// 2.6.32, of December 2009.
-    V2_6_32,
-    /// 4.9, of December 2016.
-    V4_9,
-    /// 6.18, of November 2025.
-    V6_18,
 }
 
 /// How many pages of a kind were looked at of late, and how many of them had been used

@@ -10,7 +10,8 @@ pub mod generations;
 pub mod lists;
 pub mod one_list;
 
-use active_inactive::{ActiveInactive, Release};
+use crate::os::release::Release;
+use active_inactive::ActiveInactive;
 use generations::Generations;
 use one_list::OneList;
 use serde::{Deserialize, Serialize};
