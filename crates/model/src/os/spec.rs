@@ -44,6 +44,14 @@ pub struct PathSpec {
 impl PathSpec {
     /// A path that is not taken.
     pub const NONE: PathSpec = PathSpec { instructions: 0, lines: 0 };
+
+    fn none() -> PathSpec {
+        PathSpec::NONE
+    }
+
+    fn is_none(&self) -> bool {
+        *self == PathSpec::NONE
+    }
 }
 
 /// The kernel's paths, each charged to the stage of its name.
@@ -72,6 +80,13 @@ pub struct KernelPathsSpec {
     pub fork: PathSpec,
     /// Copying a page-table entry to a process that is made.
     pub fork_page: PathSpec,
+    /// Telling other cores that run the process to forget translations, until all have answered; once for what
+    /// is unmapped together (`flush_tlb_mm_range`, `try_to_unmap_flush`). Nothing where it is not said.
+    #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]
+    pub shootdown: PathSpec,
+    /// What that costs each of the others that runs a thread.
+    #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]
+    pub shootdown_interrupt: PathSpec,
 }
 
 impl KernelPathsSpec {

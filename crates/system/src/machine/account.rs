@@ -136,6 +136,8 @@ pub(super) struct Account {
     /// Of these, away from reads that take long.
     pub long_reads: u64,
     pub shootdowns: u64,
+    /// Cores that were interrupted to forget translations.
+    pub shootdown_interrupts: u64,
     /// Processes forked.
     pub forks: u64,
     pub started: u64,
@@ -193,6 +195,7 @@ impl Account {
             context_switches: 0,
             long_reads: 0,
             shootdowns: 0,
+            shootdown_interrupts: 0,
             forks: 0,
             started: 0,
             stale_loads: 0,
@@ -390,6 +393,7 @@ impl Account {
             &mut self.faults,
             &mut self.interrupts,
             &mut self.shootdowns,
+            &mut self.shootdown_interrupts,
         ]
     }
 
@@ -848,6 +852,7 @@ impl Machine {
             ("interrupts", account.interrupts),
             ("context_switches", account.context_switches),
             ("tlb_shootdowns", self.in_all(|account| account.shootdowns)),
+            ("shootdown_interrupts", self.in_all(|account| account.shootdown_interrupts)),
             ("dram_cache_lookups", report.lookups),
             ("dram_cache_misses", report.misses),
             ("prefetched_pages", report.prefetched_pages),

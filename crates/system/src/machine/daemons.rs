@@ -153,6 +153,9 @@ impl Machine {
         self.apply_effects();
         let (mut submits, mut locked_ps) = (Vec::new(), 0);
         let mut steps = self.work_steps(&work);
+        if self.interrupt_for_shootdown(context) {
+            steps.extend(path_steps(Stage::Fault, self.os.paths.shootdown, 1));
+        }
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups));
         steps.retain(|step| match step {
             Step::Act(Action::Lock) => {

@@ -34,7 +34,11 @@ impl Machine {
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Trap::Act(action) => self.act(index, action, now_ps)?,
-            Trap::Call => self.call(index, now_ps)?,
+            Trap::Call => {
+                let thread = self.contexts[index].thread;
+                self.call(index, now_ps)?;
+                self.shoot_down(index, thread);
+            }
             Trap::Slice => {
                 let thread = self.contexts[index].thread;
                 self.leave(index, State::Ready);
@@ -60,7 +64,9 @@ impl Machine {
         if let Some(HeldFrame { frame, copied: true }) = kept {
             self.paging.copied_to(frame, now_ps)?;
         }
+        let thread = self.contexts[index].thread;
         self.act_holding(index, action, now_ps)?;
+        self.shoot_down(index, thread);
         kept.into_iter().for_each(|kept| self.paging.let_go(kept.frame));
         Ok(())
     }
@@ -303,16 +309,58 @@ impl Machine {
             match effect {
                 Effect::Shootdown(page) => {
                     self.account.shootdowns += 1;
+                    self.shot_down.push(self.paging.process_of(page));
                     self.cores.iter_mut().for_each(|core| core.tlb.invalidate(page));
                 }
                 Effect::Flush(pages) => {
                     self.account.shootdowns += 1;
+                    self.shot_down.push(self.paging.process_of(pages.start));
                     self.cores.iter_mut().for_each(|core| core.tlb.forget(&pages));
                 }
                 Effect::Kept(place) => self.account.page_kept(place, &self.fixed),
                 Effect::Given(place) => self.account.page_given(place, &self.fixed),
             }
         }
+    }
+
+    /// What a thread has unmapped since it was last asked for: it tells the other cores that run the process, and they
+    /// answer. All of it at once, as Linux since 4.3 (`try_to_unmap_flush`, mm/rmap.c).
+    fn shoot_down(&mut self, index: usize, thread: usize) {
+        if self.interrupt_for_shootdown(index) {
+            let steps = path_steps(Stage::Fault, self.os.paths.shootdown, 1);
+            self.threads[thread].do_first(&steps);
+        }
+    }
+
+    /// Other cores that run a process of which something was unmapped are interrupted; whether there are any.
+    pub(super) fn interrupt_for_shootdown(&mut self, index: usize) -> bool {
+        if self.shot_down.is_empty() {
+            return false;
+        }
+        let processes = std::mem::take(&mut self.shot_down);
+        // What moves between nodes has costs of its own.
+        if self.functional || self.paging.shootdown_paths().is_some() {
+            return false;
+        }
+        let core = self.contexts[index].core;
+        let mut told = 0;
+        for other in 0..self.contexts.len() {
+            let context = &self.contexts[other];
+            if context.core == core || context.doing == Doing::Idle {
+                continue;
+            }
+            let thread = &mut self.threads[context.thread];
+            if !processes.contains(&thread.process.unwrap_or(0)) {
+                continue;
+            }
+            told += 1;
+            if context.doing == Doing::Running {
+                let path = self.os.paths.shootdown_interrupt;
+                thread.do_first(&path_steps(Stage::Interrupt, path, 1));
+            }
+        }
+        self.account.shootdown_interrupts += told;
+        told > 0
     }
 
     /// Gives the thread the work that a decision costs, and what comes after it: the steps for a

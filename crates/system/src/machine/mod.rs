@@ -310,6 +310,8 @@ pub struct Machine {
     /// When the lock of each queue of the block layer is free.
     queues_free_ps: BTreeMap<usize, u64>,
     waiting_for_frame: Vec<usize>,
+    /// The processes of pages that were unmapped, of which other cores have not been told yet.
+    shot_down: Vec<u64>,
     daemons: Daemons,
     /// The next scan for hot pages is among the events.
     scan_is_due: bool,
@@ -502,6 +504,7 @@ impl Machine {
             driver_free_ps: 0,
             queues_free_ps: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
+            shot_down: Vec::new(),
             daemons: Daemons::default(),
             scan_is_due: false,
             scans: 0,
@@ -833,6 +836,7 @@ impl Machine {
             driver_free_ps: self.driver_free_ps,
             queues_free_ps: self.queues_free_ps.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
+            shot_down: self.shot_down.clone(),
             daemons: self.daemons.clone(),
             scan_is_due: self.scan_is_due,
             scans: self.scans,

@@ -906,6 +906,17 @@ const CASES: &[Case] = &[
     case("os.paths.fork.lines", ALL, "512", Forks, "memory_reads", Up),
     case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
     case("os.paths.fork_page.lines", ALL, "64", Forks, "memory_reads", Up),
+    case("os.paths.shootdown.instructions", &[STORAGE], "90000", Parallel, "owner:fault", Up),
+    case("os.paths.shootdown.lines", &[STORAGE], "512", Parallel, "memory_reads", Up),
+    case(
+        "os.paths.shootdown_interrupt.instructions",
+        &[STORAGE],
+        "90000",
+        Parallel,
+        "owner:interrupt",
+        Up,
+    ),
+    case("os.paths.shootdown_interrupt.lines", &[STORAGE], "512", Parallel, "memory_reads", Up),
     // DRAM.
     case("dram.part", ALL, "ddr3-1600-4gb-x8", Chase(512), "time", Down),
     case("dram.channels", ALL, "1", Stream(512), "time", Up),

@@ -154,6 +154,8 @@ pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.system_call", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork_page", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.shootdown", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.shootdown_interrupt", "{ instructions = 0, lines = 0 }"),
 ];
 
 /// Times that are whole nanoseconds, and no refresh: two machines that do the same at different

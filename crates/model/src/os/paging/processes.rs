@@ -76,6 +76,11 @@ impl Paging {
         ADDRESS_BITS - self.page_bytes.trailing_zeros()
     }
 
+    /// The process that has a virtual page.
+    pub fn process_of(&self, page: u64) -> u64 {
+        page >> self.process_shift()
+    }
+
     fn pages_of_process(&self, process: u64) -> Range<u64> {
         let shift = self.process_shift();
         process << shift..(process + 1) << shift

@@ -59,6 +59,8 @@ pub fn os() -> OsSpec {
             system_call: path,
             fork: path,
             fork_page: path,
+            shootdown: path,
+            shootdown_interrupt: path,
         },
     }
 }
