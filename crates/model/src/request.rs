@@ -79,6 +79,24 @@ pub struct Manner {
     pub pages: Option<u32>,
     /// What a write carries, where the contents of pages are followed: page `k` of it this number plus `k`.
     pub content: Content,
+    /// Its command, and what it has of a list of pages, lie in memory that the requester reads: each fetch is told,
+    /// when it has come there, by a completion under the first or the second of these ids, and goes on when the
+    /// requester says so ([`Device::memory_read`]). What follows is timed from then on; the completion has the stages
+    /// up to the fetch, but where others went on meanwhile, as those of a read do while its list is fetched. Nothing
+    /// is told by a device that fetches nothing ([`Device::fetching`]).
+    pub fetches: Option<[u32; 2]>,
+}
+
+/// What a device fetches from memory before it does what it was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fetching {
+    /// Nothing: it is told all.
+    #[default]
+    Nothing,
+    /// Commands.
+    Commands,
+    /// Commands, and lists of pages.
+    CommandsAndLists,
 }
 
 impl Manner {
@@ -228,6 +246,14 @@ pub trait Device: Clone {
     fn activity(&self, _now_ps: u64) -> Activity {
         Activity::default()
     }
+
+    /// What it fetches from memory, and can tell of ([`Manner::fetches`]).
+    fn fetching(&self) -> Fetching {
+        Fetching::Nothing
+    }
+
+    /// What a fetch asks for has been read from memory at `now_ps`; `fetch` is the id by which it was told.
+    fn memory_read(&mut self, _now_ps: u64, _fetch: u32) {}
 
     /// Whether what it has answered survives a failure of power.
     fn keeps_answered(&self) -> bool {

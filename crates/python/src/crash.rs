@@ -91,9 +91,7 @@ pub fn crash(py: Python<'_>, job: &str, tell: Option<Bound<'_, PyAny>>) -> PyRes
 fn code(error: &CrashError) -> &'static str {
     match error {
         CrashError::Machine(_) | CrashError::Alone(_) => "run-failed",
-        CrashError::NotModelled(_)
-        | CrashError::NothingPromised(..)
-        | CrashError::PagesDiffer(..) => "not-modelled",
+        CrashError::NotModelled(_) | CrashError::NothingPromised(..) => "not-modelled",
         CrashError::MeansNothing(..) => "no-effect",
         CrashError::NoPoint(..) | CrashError::NoSecond(..) => "no-point",
         CrashError::EmptyWindow(_) | CrashError::EndedEarly(_) => "empty-window",

@@ -465,7 +465,7 @@ fn script(store: &dyn DeviceDescription, n: &mut Numbers) -> Script {
                 let request = Request { id, address, bytes: bytes as u32, write, background };
                 let force_unit_access = n.one_in(8);
                 let pages = (n.one_in(4) && !write).then_some(PAGES | id << 12);
-                let manner = Manner { force_unit_access, pages, content };
+                let manner = Manner { force_unit_access, pages, content, ..Manner::default() };
                 content += (address + bytes).div_ceil(page) - address / page;
                 let offset = n.from(0, bytes - 1) as u32;
                 let wanted = n.from(1, bytes - u64::from(offset)) as u32;

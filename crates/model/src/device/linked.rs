@@ -11,7 +11,8 @@ use crate::link::nvme::{COMMAND_BYTES, NvmeCounts};
 use crate::link::{AnyLink, Direction, Flow, Leg, Link, LinkDescription, LinkEnergySpec};
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{
-    Ahead, Completion, Control, Device, Full, Manner, MediumWait, Refreshes, Request, Tell, Tie,
+    Ahead, Completion, Control, Device, Fetching, Full, Manner, MediumWait, Refreshes, Request,
+    Tell, Tie,
 };
 use port::{NEVER, Parcel, Port, What};
 use queues::Queues;
@@ -53,6 +54,27 @@ struct Waits {
     interrupt: u32,
 }
 
+impl Waits {
+    /// The stages of a request up to when the device began to fetch it.
+    fn stages(&self, submitted_ps: u64) -> Timeline {
+        let mut stages = Timeline::new();
+        stages.push(Stage::Link, self.told_ps - submitted_ps);
+        stages.push(Stage::HostQueue, self.fetched_ps - self.told_ps);
+        stages
+    }
+}
+
+/// A fetch that has come to memory, which the requester reads.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    /// Under which it was told.
+    id: u32,
+    held: u32,
+    /// What was fetched, and which of its messages has come.
+    what: What,
+    leg: u32,
+}
+
 /// A page of a request.
 #[derive(Clone, Debug)]
 struct Part<D> {
@@ -87,6 +109,8 @@ pub struct Linked<P: Pages> {
     sent: Option<NvmeCounts>,
     /// What somebody takes time to send.
     pending: EventQueue<Parcel>,
+    /// Fetches that wait for their requester to read memory.
+    reading: Vec<Reading>,
     held: Slab<Held>,
     parts: Slab<Part<P::Done>>,
     /// What the device said of each part when it had been read or written, by the part's number; of others, anything.
@@ -126,6 +150,7 @@ impl<P: Pages> Linked<P> {
             ports: [Port::new(Direction::Down), Port::new(Direction::Up)],
             queues: queues.map(|queues| Box::new(Queues::new(queues))),
             pending: EventQueue::new(),
+            reading: Vec::new(),
             held: Slab::new(),
             parts: Slab::new(),
             reports: Vec::new(),
@@ -265,6 +290,35 @@ impl<P: Pages> Linked<P> {
     #[inline]
     fn send(&mut self, now_ps: u64, parcel: Parcel) {
         self.ports[parcel.direction as usize].send(&mut self.link, now_ps, parcel);
+    }
+
+    /// A fetch has come to memory. Whether the requester reads it, and was told.
+    fn tell_of_fetch(
+        &mut self,
+        at_ps: u64,
+        (what, leg): (What, u32),
+        out: &mut Vec<Completion>,
+    ) -> bool {
+        let (one, batch) = match (what, &self.queues) {
+            (What::Command(index) | What::List(index, _), _) => ([index], &[][..]),
+            (What::Fetch(batch), Some(queues)) => ([0], queues.batch(batch)),
+            _ => return false,
+        };
+        let is_list = matches!(what, What::List(..));
+        let before = self.reading.len();
+        for &held in if batch.is_empty() { &one[..] } else { batch } {
+            let Held { request, manner, submitted_ps, waits, .. } = self.held[held];
+            let Some(ids) = manner.fetches else { continue };
+            let mut stages = Timeline::new();
+            if !is_list || request.write {
+                stages = waits.stages(submitted_ps);
+                stages.push(Stage::Link, at_ps - waits.fetched_ps);
+            }
+            let id = ids[usize::from(is_list)];
+            self.reading.push(Reading { id, held, what, leg });
+            out.push(Completion::new(id, at_ps, stages));
+        }
+        self.reading.len() > before
     }
 
     /// All messages for `what` have come.
@@ -675,7 +729,12 @@ impl<P: Pages> Linked<P> {
                     Some((at_ps, Parcel { what, is_last: true, .. })) => {
                         self.arrive(at_ps, what, out)
                     }
-                    Some((at_ps, Parcel { what, leg, .. })) => self.go(at_ps, what, leg + 1, out),
+                    Some((at_ps, Parcel { what, leg, .. })) => {
+                        let fetches = direction == Direction::Up && self.sent.is_some();
+                        if !(fetches && self.tell_of_fetch(at_ps, (what, leg), out)) {
+                            self.go(at_ps, what, leg + 1, out);
+                        }
+                    }
                     None => {}
                 }
             }
@@ -706,11 +765,8 @@ fn completion<D: PageDone>(
     arrived_ps: u64,
     done: &D,
 ) -> Completion {
-    let Waits { told_ps, fetched_ps, .. } = held.waits;
-    let mut stages = Timeline::new();
-    stages.push(Stage::Link, told_ps - held.submitted_ps);
-    stages.push(Stage::HostQueue, fetched_ps - told_ps);
-    stages.push(Stage::Link, arrived_ps - fetched_ps);
+    let mut stages = held.waits.stages(held.submitted_ps);
+    stages.push(Stage::Link, arrived_ps - held.waits.fetched_ps);
     done.write_stages(&mut stages);
     stages.push(Stage::Link, at_ps - done.at_ps());
     Completion::new(id, at_ps, stages)
@@ -813,6 +869,32 @@ impl<P: Pages> Device for Linked<P> {
         Activity { nvme: self.sent, ..self.device.activity(now_ps).with_link(of_link) }
     }
 
+    fn fetching(&self) -> Fetching {
+        match (&self.sent, &self.queues) {
+            (None, _) => Fetching::Nothing,
+            (Some(_), None) => Fetching::Commands,
+            (Some(_), Some(_)) => Fetching::CommandsAndLists,
+        }
+    }
+
+    /// What was fetched together comes together.
+    fn memory_read(&mut self, now_ps: u64, fetch: u32) {
+        let Some(at) = self.reading.iter().position(|reading| reading.id == fetch) else { return };
+        let Reading { held, what, leg, .. } = self.reading.swap_remove(at);
+        let held = &mut self.held[held];
+        // What a read wants may have been read while its list is fetched.
+        if held.request.write || !matches!(what, What::List(..)) {
+            held.submitted_ps = now_ps;
+            (held.waits.told_ps, held.waits.fetched_ps) = (now_ps, now_ps);
+        }
+        if self.reading.iter().all(|other| other.what != what) {
+            let mut none = Vec::new();
+            self.go(now_ps, what, leg + 1, &mut none);
+            debug_assert!(none.is_empty(), "nothing is done before a command has come");
+        }
+        self.renew();
+    }
+
     fn keeps_answered(&self) -> bool {
         self.device.keeps_answered()
     }
@@ -825,6 +907,7 @@ impl<P: Pages> Device for Linked<P> {
     fn cut_power(&mut self, now_ps: u64) -> Outage {
         self.ports = self.ports.each_ref().map(Port::emptied);
         self.pending = EventQueue::new();
+        self.reading.clear();
         (self.held, self.parts, self.held_pages) = (Slab::new(), Slab::new(), 0);
         self.queues = self.queues.as_ref().map(|queues| Box::new(queues.emptied()));
         let mut outage = self.device.cut_power(now_ps);
@@ -847,6 +930,7 @@ impl<P: Pages> Device for Linked<P> {
             queues: self.queues.clone(),
             sent: self.sent,
             pending: self.pending.clone(),
+            reading: self.reading.clone(),
             held: self.held.clone(),
             parts: self.parts.clone(),
             reports: self.reports.clone(),

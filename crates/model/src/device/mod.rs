@@ -15,8 +15,8 @@ use crate::activity::Activity;
 use crate::link::LinkDescription;
 use crate::power::{Content, Outage, UnderWay, Weakness, Weaknesses};
 use crate::request::{
-    Ahead, Completion, Control, Device, Full, LARGEST_PAGE, Manner, MediumWait, Refreshes, Request,
-    Tell, Tie,
+    Ahead, Completion, Control, Device, Fetching, Full, LARGEST_PAGE, Manner, MediumWait,
+    Refreshes, Request, Tell, Tie,
 };
 use tierscope_units::{Problems, Size};
 
@@ -234,6 +234,20 @@ macro_rules! register {
                 match self {
                     $( AnyDevice::$device(device) => device.activity(now_ps), )*
                     AnyDevice::Raid(device) => device.activity(now_ps),
+                }
+            }
+
+            fn fetching(&self) -> Fetching {
+                match self {
+                    $( AnyDevice::$device(device) => device.fetching(), )*
+                    AnyDevice::Raid(device) => device.fetching(),
+                }
+            }
+
+            fn memory_read(&mut self, now_ps: u64, fetch: u32) {
+                match self {
+                    $( AnyDevice::$device(device) => device.memory_read(now_ps, fetch), )*
+                    AnyDevice::Raid(device) => device.memory_read(now_ps, fetch),
                 }
             }
 

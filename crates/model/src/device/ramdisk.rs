@@ -171,6 +171,11 @@ impl Device for Ramdisk {
         }
     }
 
+    /// The memory that it stands for keeps what has come to it.
+    fn keeps_answered(&self) -> bool {
+        true
+    }
+
     fn depths(&self, tell: &mut Tell<'_>) {
         tell("store.requests", self.done.len());
     }

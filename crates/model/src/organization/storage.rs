@@ -546,7 +546,7 @@ impl Storage {
     /// Offers a page to the store; false where it is full.
     fn start_store(&mut self, now_ps: u64, id: u32) -> bool {
         let Page { request, control, .. } = &self.pages[id];
-        let (control, content) = (*control, request.content);
+        let (control, content) = (*control, self.carried(request.content));
         let force_unit_access = request.force_unit_access;
         let PageRequest { store_address, bytes, write, background, .. } = *request;
         let request = Request { id, address: store_address, bytes, write, background };
@@ -622,6 +622,7 @@ impl Storage {
         let line = request.address / self.line_bytes;
         if request.write {
             data.dram.set(line, request.version);
+            self.note_line(&request);
             return 0;
         }
         let version = data.dram.get(line);
@@ -639,7 +640,8 @@ impl Storage {
         page.interrupt = done.interrupt;
         let (request, control) = (page.request, page.control);
         let PageRequest { id, write, bytes, .. } = request;
-        if write && control.is_none() {
+        // One in memory has it when that has been written.
+        if write && control.is_none() && (self.in_memory.is_none() || id == OF_RECOVERY) {
             self.note_stored(&request);
         }
         if id == OF_RECOVERY {
@@ -677,6 +679,9 @@ impl Storage {
                     data.latest.set(memory + line, version);
                 }
             }
+        }
+        if request.write && self.in_memory.is_some() {
+            self.note_stored(&request);
         }
         out.push(Response::Page(PageResponse { id: request.id, at_ps, stages, interrupt }));
     }
@@ -854,12 +859,11 @@ impl Organization for Storage {
     }
 
     fn power(&self) -> Option<&dyn PowerFailure> {
-        // Nothing is left of a store that lies in DRAM.
-        if self.in_memory.is_some() { None } else { Some(self) }
+        Some(self)
     }
 
     fn power_mut(&mut self) -> Option<&mut dyn PowerFailure> {
-        if self.in_memory.is_some() { None } else { Some(self) }
+        Some(self)
     }
 
     fn report(&self) -> OrganizationReport {

@@ -264,6 +264,38 @@ pub struct Files {
     touched: Touched,
     /// By place: what a read finds.
     seen: CowMap<Content>,
+    copies: Copies,
+}
+
+/// Blocks that a processor copies to a store in memory, line by line, through its caches.
+#[derive(Debug)]
+struct Copies {
+    /// By write: the version before all that it has brought to its lines, and the write before it that was copied there.
+    copied: CowMap<(u64, Content)>,
+    /// By place: the newest of these.
+    newest: CowMap<Content>,
+    /// By line of the store: which of them has come to memory.
+    lines: CowMap<Content>,
+}
+
+impl Copies {
+    fn new() -> Self {
+        Copies { copied: CowMap::new((0, 0)), newest: CowMap::new(0), lines: CowMap::new(0) }
+    }
+
+    fn fork(&mut self) -> Self {
+        Copies { copied: self.copied.fork(), newest: self.newest.fork(), lines: self.lines.fork() }
+    }
+}
+
+/// What a block counts as of whose parts some may be of one write, and some of another: the oldest of them, and lost
+/// where one of them is.
+pub(crate) fn oldest(mut parts: impl Iterator<Item = Content>) -> Content {
+    let older = |one: Content, other: Content| {
+        if one == LOST || other == LOST { LOST } else { one.min(other) }
+    };
+    let first = parts.next().unwrap_or(0);
+    parts.fold(first, older)
 }
 
 impl Files {
@@ -312,6 +344,7 @@ impl Files {
             lines: CowMap::new(0),
             touched: Touched::default(),
             seen: CowMap::new(0),
+            copies: Copies::new(),
         };
         files.touched.begin();
         files
@@ -351,6 +384,7 @@ impl Files {
             lines: self.lines.fork(),
             touched: self.touched.clone(),
             seen: self.seen.fork(),
+            copies: self.copies.fork(),
             names: Arc::clone(&self.names),
             ..*self
         }
@@ -685,15 +719,41 @@ impl Files {
         self.touched.add(place / self.page_bytes, 1);
     }
 
-    /// Power has failed: what the store holds at these places, which may be something else than it had answered.
-    pub(crate) fn look(
-        &mut self,
-        places: impl Iterator<Item = u64>,
-        holds: impl Fn(u64) -> Content,
-    ) {
-        for place in places {
+    /// A processor is about to copy a write to its place, line by line; what it stores there has versions behind this
+    /// one.
+    pub fn begin_copy(&mut self, place: u64, content: Content, version: u64) {
+        let before =
+            std::mem::replace(self.copies.newest.get_mut(place / self.page_bytes), content);
+        self.copies.copied.set(content, (version, before));
+    }
+
+    /// A line of so many bytes in this version has come to memory from the on-chip caches. Its block counts as the oldest
+    /// that one of its lines is of.
+    pub(crate) fn see_line(&mut self, address: u64, line_bytes: u64, version: u64) {
+        let block = address / self.page_bytes;
+        let mut content = self.copies.newest.get(block);
+        while content > 0 && self.copies.copied.get(content).0 >= version {
+            content = self.copies.copied.get(content).1;
+        }
+        self.copies.lines.set(address / line_bytes, content);
+        let first = block * self.page_bytes / line_bytes;
+        let lines = first..first + self.page_bytes / line_bytes;
+        let held = oldest(lines.map(|line| self.copies.lines.get(line)));
+        self.see(block * self.page_bytes, held);
+    }
+
+    /// A whole block has come to a store in memory past the on-chip caches.
+    pub(crate) fn see_block(&mut self, place: u64, line_bytes: u64, content: Content) {
+        let lines = place / line_bytes..(place + self.page_bytes) / line_bytes;
+        lines.for_each(|line| self.copies.lines.set(line, content));
+        self.see(place, content);
+    }
+
+    /// Power has failed: places, and what the store holds there, which may be something else than it had answered.
+    pub(crate) fn look(&mut self, places: impl Iterator<Item = (u64, Content)>) {
+        for (place, content) in places {
             let line = place / self.page_bytes;
-            self.seen.set(line, holds(line * self.page_bytes));
+            self.seen.set(line, content);
             self.touched.add(line, 1);
             self.looked_at.push(line);
         }

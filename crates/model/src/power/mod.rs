@@ -9,8 +9,8 @@ mod judge;
 mod saving;
 mod touched;
 
-pub(crate) use files::Replay;
 pub use files::{Files, Note};
+pub(crate) use files::{Replay, oldest};
 pub use judge::{Failure, Fault, Harm, Judge, Verdict, cut_and_recover, fail, judge};
 pub(crate) use saving::Saving;
 pub(crate) use touched::Touched;

@@ -23,7 +23,6 @@ use std::thread;
 use std::time::Instant;
 use tierscope_model::organization::{Durable, Organization};
 use tierscope_model::power::{Judge, PowerFailure, UnderWay, Weakness};
-use tierscope_units::Size;
 use tierscope_workload::Stream;
 use timeline::Timeline;
 
@@ -62,7 +61,7 @@ pub enum CrashError {
         "what survives a failure of power is not modelled for {0}: its store may lose what it has answered, and \
          does not tell what it holds. It is modelled for every organization before a store that keeps what it \
          has answered ([store], [nvm], [ssd] with capacitors or without write-back, [disk] without a write \
-         cache), for storage also before any [ssd] or [disk], for HAMS before [ssd], and for [ssd] and [disk] \
+         cache), for storage also before [ramdisk] and any [ssd] or [disk], for HAMS before [ssd], and for [ssd] and [disk] \
          alone or side by side"
     )]
     NotModelled(String),
@@ -72,13 +71,6 @@ pub enum CrashError {
          machine with files on a store, such as storage/ext4"
     )]
     NothingPromised(String, &'static str),
-    /// Blocks of files are several pages of the drive, or parts of one.
-    #[error(
-        "blocks of files are pages of the operating system (os.page, {0}), and the drive writes \
-         pages of {1} ({2}.page) whole or not at all: what a torn block holds is not modelled; give both the \
-         same size: --set os.page={1}, or --set {2}.page={0} where the medium's are as large"
-    )]
-    PagesDiffer(Size, Size, &'static str),
     /// A weakness that the machine cannot have.
     #[error("{0} has nothing that {1} could take away; leave it out")]
     MeansNothing(String, &'static str),
@@ -353,17 +345,12 @@ fn under_way(organization: &dyn Organization) -> UnderWay {
 
 /// Why there is no model of what survives.
 fn not_modelled(spec: &SystemSpec) -> CrashError {
-    let ssd = spec.ssd.as_ref().map(|ssd| (ssd.page, "ssd"));
-    let page = ssd.or(spec.disk.as_ref().map(|disk| (disk.page, "disk")));
-    match (&spec.os, page) {
-        (Some(os), Some((page, store))) if spec.storage.is_some() && os.page != page => {
-            CrashError::PagesDiffer(os.page, page, store)
-        }
-        _ if spec.tiering.is_some() => CrashError::NothingPromised(
+    match spec.tiering {
+        Some(_) => CrashError::NothingPromised(
             spec.name.clone(),
             "both of its memories ([tiering]) are taken for volatile",
         ),
-        _ => CrashError::NotModelled(spec.name.clone()),
+        None => CrashError::NotModelled(spec.name.clone()),
     }
 }
 

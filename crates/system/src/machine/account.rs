@@ -715,9 +715,10 @@ impl Machine {
         let waits = syncs > 0 && self.fixed.durable != Durable::Never;
         waits.then(|| {
             format!(
-                "{syncs} calls asked that a file be made durable (fsync, msync) and wait for memory, but for those \
+                "{} asked that a file be made durable (fsync, msync) and wait for memory, but for those \
                  between units, which write back at once: where they take much of the time, that and the bytes \
-                 written to the store were up to 58 and 72 % off where it was measured; without sampling they are right"
+                 written to the store were up to 58 and 72 % off where it was measured; without sampling they are right",
+                so_many(syncs, "call")
             )
         })
     }
@@ -946,29 +947,33 @@ impl Machine {
         let syncs = self.in_all(|account| account.syncs);
         if syncs > 0 && !self.fixed.paging && self.fixed.durable == Durable::Never {
             notes.push(format!(
-                "{syncs} calls asked that a file be made durable (fsync, msync) and took their path through \
+                "{} asked that a file be made durable (fsync, msync) and took their path through \
                  the kernel only: files lie in main memory here, which a failure of power takes, so that \
-                 these calls give no durability"
+                 such calls give no durability",
+                so_many(syncs, "call")
             ));
         } else if syncs > 0 && !self.fixed.paging && !self.organization.keeps() {
             notes.push(format!(
-                "{syncs} calls asked that a file be made durable (fsync, msync), and what they have written \
-                 back lies in a buffer of the store that a failure of power takes, so that these calls give \
-                 no durability"
+                "{} asked that a file be made durable (fsync, msync), and what they have written \
+                 back lies in a buffer of the store that a failure of power takes, so that such calls give \
+                 no durability",
+                so_many(syncs, "call")
             ));
         }
         let hints = self.in_all(|account| account.hints);
         if hints > 0 && !self.fixed.paging && !self.organization.takes_hints() {
             notes.push(format!(
-                "{hints} hints of what will be needed (madvise, --hints) had no effect: this machine brings \
-                 nothing ahead of need; hybrid does, and machines whose operating system pages files"
+                "{} of what will be needed (madvise, --hints) had no effect: this machine brings \
+                 nothing ahead of need; hybrid does, and machines whose operating system pages files",
+                so_many(hints, "hint")
             ));
         }
         let unmapped = self.in_all(|account| account.hints_unmapped);
         if unmapped > 0 {
             notes.push(format!(
-                "{unmapped} hints of what will be needed (madvise, --hints) had no effect: nothing is mapped \
-                 at their addresses"
+                "{} of what will be needed (madvise, --hints) had no effect: nothing is mapped \
+                 at their addresses",
+                so_many(unmapped, "hint")
             ));
         }
         notes.extend(self.stream.remarks());
@@ -1005,4 +1010,10 @@ impl Machine {
         }
         self.check_coherence()
     }
+}
+
+/// So many of something, as a sentence has them.
+fn so_many(count: u64, one: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{plural}")
 }

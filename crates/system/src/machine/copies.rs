@@ -21,6 +21,7 @@ impl Machine {
     pub(super) fn copy_steps(&mut self, id: TransferId, stage: Stage) -> Vec<Step> {
         self.paging.submitted(id);
         let bytes = 1u64 << self.fixed.page_shift;
+        self.follow_copies(id);
         let transfer = self.paging.transfer(id);
         let driver_ps = |store: InDram| store.driver_ps(bytes, transfer.write);
         let duration_ps = self.fixed.in_dram.map_or(0, driver_ps);

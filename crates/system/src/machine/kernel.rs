@@ -169,7 +169,13 @@ impl Machine {
             }
             Action::Read { .. } | Action::SpliceRead { .. } => self.read_on(index, action)?,
             Action::Write { .. } | Action::SpliceWrite { .. } | Action::CopyWrite { .. } => {
-                self.write_on(index, action)?;
+                self.write_on(index, action, now_ps)?;
+            }
+            Action::LockInode(inode) => self.await_lock(index, inode, now_ps),
+            Action::Truncate { inode, length } => {
+                self.truncate(inode, length);
+                self.unlock_inode(index, inode, now_ps);
+                self.paging.let_go_of_inode(inode);
             }
             Action::CopyRange { .. } => self.copy_on(index, action),
             Action::Allocate { .. } => self.act_allocating(index, action)?,
@@ -571,8 +577,14 @@ impl Machine {
             }
             Call::Truncate { file, length } => {
                 let inode = self.inode_of(id, file)?;
-                self.paging.truncate(inode, length);
-                self.forget_unsynced(inode, length);
+                // It is done at once, where nobody has the file.
+                if self.is_locked(inode) {
+                    self.paging.keep_inode(inode);
+                    steps.push(Step::Act(Action::LockInode(inode)));
+                    steps.push(Step::Act(Action::Truncate { inode, length }));
+                } else {
+                    self.truncate(inode, length);
+                }
             }
             Call::Read { file, offset, length, address }
             | Call::ReadDirect { file, offset, length, address } => {
@@ -604,11 +616,12 @@ impl Machine {
                     self.paging.keep_inode(inode);
                     let call = DirectCall { inode, offset, bytes: length, address, write: true };
                     let cached = Action::Write { inode, offset, left: length, address };
-                    steps.push(Step::Act(if way == Way::Past {
-                        Action::Direct(call)
+                    if way == Way::Past {
+                        steps.push(Step::Act(Action::Direct(call)));
                     } else {
-                        cached
-                    }));
+                        steps.extend(self.lock_to_write(id, inode));
+                        steps.push(Step::Act(cached));
+                    }
                     if way == Way::Through {
                         self.paging.keep_inode(inode);
                         steps.push(Step::Act(Action::Settle(call)));
@@ -694,6 +707,7 @@ impl Machine {
                 self.account.file_written_bytes += length;
                 self.moves(id, length);
                 self.paging.keep_inode(inode);
+                steps.extend(self.lock_to_write(id, inode));
                 steps.push(Step::Act(Action::SpliceWrite { inode, offset, left: length }));
             }
             Call::Allocate { file, mode, offset, length } => {
@@ -777,6 +791,12 @@ impl Machine {
         Ok(())
     }
 
+    /// A file is cut off, and nothing is promised of what goes.
+    fn truncate(&mut self, inode: InodeId, length: u64) {
+        self.paging.truncate(inode, length);
+        self.forget_unsynced(inode, length);
+    }
+
     /// A call of the thread reads or writes so many bytes of a file.
     fn moves(&mut self, id: usize, bytes: u64) {
         if let Some(called) = &mut self.threads[id].called {
@@ -858,6 +878,12 @@ impl Machine {
             self.queue.push(at_ps, source, Event::Wake(index as u32));
         }
         woken
+    }
+
+    /// A thread that was charged up to then wakes.
+    pub(super) fn wake_at(&mut self, id: usize, at_ps: u64) {
+        self.threads[id].state = State::Waking;
+        self.queue.push(at_ps, self.memory_source(), Event::Wake(id as u32));
     }
 
     /// A software thread becomes ready: it runs at once where a hardware thread is free, first of

@@ -682,7 +682,7 @@ impl Machine {
                 content: 0,
                 request: None,
             };
-            let content = self.content_of(&transfer, &io);
+            let content = self.content_of(id, &transfer, page);
             let page = self.pages.insert(PageIo { content, ..io });
             match self.block_layer {
                 None => self.page_queue.push_back(page),

@@ -20,6 +20,7 @@ mod direct;
 mod durable;
 mod files;
 mod kernel;
+mod locks;
 mod long_reads;
 mod memory;
 mod past;
@@ -48,6 +49,7 @@ use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use durable::Syncing;
+use locks::InodeLocks;
 use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
 use polling::ServiceTimes;
 use prefetch::{Prefetch, Room};
@@ -231,6 +233,8 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
+    /// All files lie in memory, so that calls that write one take its lock.
+    locks_inodes: bool,
     /// When what memory has taken outlives a failure of power, where files lie in it.
     durable: Durable,
     /// The store is read and written line by line.
@@ -312,6 +316,7 @@ pub struct Machine {
     waiting_for_frame: Vec<usize>,
     /// The processes of pages that were unmapped, of which other cores have not been told yet.
     shot_down: Vec<u64>,
+    inode_locks: InodeLocks,
     daemons: Daemons,
     /// The next scan for hot pages is among the events.
     scan_is_due: bool,
@@ -432,6 +437,7 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
+            locks_inodes: pages_to.is_none_or(|(storage, _)| storage.tmpfs.is_some()),
             durable: match pages_to {
                 Some(_) => Durable::Never,
                 None => organization.durable(),
@@ -505,6 +511,7 @@ impl Machine {
             queues_free_ps: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
             shot_down: Vec::new(),
+            inode_locks: InodeLocks::new(),
             daemons: Daemons::default(),
             scan_is_due: false,
             scans: 0,
@@ -837,6 +844,7 @@ impl Machine {
             queues_free_ps: self.queues_free_ps.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
             shot_down: self.shot_down.clone(),
+            inode_locks: self.inode_locks.clone(),
             daemons: self.daemons.clone(),
             scan_is_due: self.scan_is_due,
             scans: self.scans,

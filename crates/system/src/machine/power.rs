@@ -1,14 +1,13 @@
 //! What a check of failures of power needs of a machine: what happens below its caches, and, where it has a file
 //! system, what its files hold and what its syncs promise.
 
-use super::memory::PageIo;
 use super::{Machine, MachineError};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use tierscope_model::organization::{Durable, Organization};
 use tierscope_model::os::InodeId;
-use tierscope_model::os::paging::{Moves, Paging, Transfer, TransferId};
+use tierscope_model::os::paging::{Moves, PageTransfer, Paging, Transfer, TransferId};
 use tierscope_model::power::{Files, Weakness};
 
 /// A page of a file, and the newest version of its lines.
@@ -108,7 +107,10 @@ impl Machine {
     #[inline]
     pub(super) fn follow_store(&mut self, line: u64) {
         let frame = line >> (self.fixed.page_shift - self.fixed.line_shift);
-        if let Some(followed) = &mut self.followed {
+        // Lines of a store in memory are behind all frames.
+        if let Some(followed) = &mut self.followed
+            && frame < self.fixed.memory_bytes >> self.fixed.page_shift
+        {
             followed.changed.insert(frame);
         }
         if let Some(followed) = &mut self.followed_lines
@@ -180,14 +182,34 @@ impl Machine {
         }
     }
 
+    /// A thread is about to copy the pages of a transfer to a store in memory.
+    pub(super) fn follow_copies(&mut self, id: TransferId) {
+        let transfer = self.paging.transfer(id).clone();
+        if self.followed.is_none() || !transfer.write {
+            return;
+        }
+        for page in &transfer.pages {
+            let content = self.content_of(id, &transfer, page);
+            let version = self.account.next_version();
+            if let Some(files) = self.files() {
+                files.begin_copy(page.store_address, content, version);
+            }
+        }
+    }
+
     /// What a page on its way to the store brings; 0 where nothing is followed.
-    pub(super) fn content_of(&mut self, transfer: &Transfer, page: &PageIo) -> u64 {
-        if self.followed.is_none() || !page.write || page.control.is_some() {
+    pub(super) fn content_of(
+        &mut self,
+        id: TransferId,
+        transfer: &Transfer,
+        page: &PageTransfer,
+    ) -> u64 {
+        if self.followed.is_none() || !transfer.write || transfer.control().is_some() {
             return 0;
         }
         self.collect_changed();
         if let Moves::Direct { file, first, .. } = transfer.moves {
-            return self.content_of_direct((file, first), transfer, page);
+            return self.content_of_direct((file, first), (id, transfer), page);
         }
         let (owner, version) = (self.paging.page_in(page.frame), self.newest_of(page.frame));
         let Some(files) = self.files() else { return 0 };
@@ -214,14 +236,14 @@ impl Machine {
     fn content_of_direct(
         &mut self,
         (file, first): (InodeId, u64),
-        transfer: &Transfer,
-        page: &PageIo,
+        (id, transfer): (TransferId, &Transfer),
+        page: &PageTransfer,
     ) -> u64 {
         let at = transfer.pages.iter().position(|it| it.store_address == page.store_address);
         let index = first + at.unwrap_or(0) as u64;
         let version = self.account.next_version();
         if let Some(followed) = &mut self.followed {
-            followed.direct.entry(page.transfer).or_default().insert((file, index), version);
+            followed.direct.entry(id).or_default().insert((file, index), version);
         }
         self.files().map_or(0, |files| files.write_page(file, index, version, page.store_address))
     }

@@ -48,6 +48,8 @@ pub enum State {
     OnFrame,
     /// Waits until memory keeps what it has taken.
     OnMemory,
+    /// Waits for the lock of an inode.
+    OnInode,
     /// Waits for another thread's signal.
     OnSignal(ThreadId, u64),
     /// Asleep, or about to be woken.
@@ -146,6 +148,10 @@ pub enum Action {
     CopyWrite { inode: InodeId, offset: u64, left: u64, source: InodeId, source_offset: u64 },
     /// A copy from one file to another goes on.
     CopyRange { source: InodeId, source_offset: u64, inode: InodeId, offset: u64, left: u64 },
+    /// The lock of a file is taken, before it is written.
+    LockInode(InodeId),
+    /// A file whose lock is had is cut off.
+    Truncate { inode: InodeId, length: u64 },
     /// Blocks of a file are allocated, or freed (fallocate).
     Allocate { inode: InodeId, mode: u64, offset: u64, length: u64 },
     /// A call past the page cache goes on.
@@ -457,7 +463,7 @@ impl Thread {
         match self.state {
             State::NotStarted | State::Ended => IDLE,
             State::Ready => Stage::Ready as usize,
-            State::OnSignal(..) | State::Waking => BLOCKED,
+            State::OnSignal(..) | State::OnInode | State::Waking => BLOCKED,
             State::OnTransfer(_) | State::OnFrame => Stage::HostQueue as usize,
             State::OnMemory => Stage::ControllerQueue as usize,
             State::Running(_) => Stage::Cache as usize,

@@ -146,7 +146,12 @@ impl Machine {
     }
 
     /// A call that writes a file goes on with its next page.
-    pub(super) fn write_on(&mut self, index: usize, action: Action) -> Result<(), MachineError> {
+    pub(super) fn write_on(
+        &mut self,
+        index: usize,
+        action: Action,
+        now_ps: u64,
+    ) -> Result<(), MachineError> {
         let (Action::Write { inode, offset, left, .. }
         | Action::SpliceWrite { inode, offset, left }
         | Action::CopyWrite { inode, offset, left, .. }) = action
@@ -155,6 +160,7 @@ impl Machine {
         };
         if left == 0 {
             self.paging.extend_file(inode, offset);
+            self.unlock_inode(index, inode, now_ps);
             self.paging.let_go_of_inode(inode);
             return Ok(());
         }
@@ -237,6 +243,7 @@ impl Machine {
         let mut steps: Vec<Step> =
             self.splice_read(source, source_offset, there).into_iter().collect();
         self.paging.keep_inode(inode);
+        steps.extend(self.lock_to_write(self.contexts[index].thread, inode));
         steps.push(Step::Act(Action::CopyWrite {
             inode,
             offset,

@@ -382,6 +382,7 @@ fn placed(mut problems: Problems, base: &Node) -> Problems {
 
 pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Problems> {
     let Layered { mut root, origin } = layered;
+    let before = (!sets.is_empty()).then(|| root.clone());
     let mut problems = Problems::new();
     for (path, value) in sets {
         sets::set(&mut root, (path, value), sets, &mut problems);
@@ -402,7 +403,11 @@ pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Res
         }
         return Err(problems);
     }
-    Ok(Resolved { spec, sources: sources(&root), origin })
+    let mut sources = sources(&root);
+    if let Some(before) = before {
+        keep_sources(&mut sources, &before, &spec);
+    }
+    Ok(Resolved { spec, sources, origin })
 }
 
 /// Mistakes of meaning in a description with mistakes of form, as far as they do not come of these.
@@ -452,6 +457,22 @@ fn add_place(problem: &mut Problem, root: &Node) {
     problem.place = node.place.clone();
     if exact && node.is_leaf() {
         problem.value = node.written.clone();
+    }
+}
+
+/// A value that is set to what it was already is not changed: its source is what it was.
+fn keep_sources(all: &mut BTreeMap<String, Source>, before: &Node, spec: &SystemSpec) {
+    let Ok(was) = deserialize(before) else { return };
+    let [was, is] = [&was, spec].map(|spec| serde_json::to_value(spec).unwrap_or_default());
+    for (path, source) in sources(before) {
+        let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+        let value = was.pointer(&pointer);
+        if let Some(known) = all.get_mut(&path)
+            && value.is_some()
+            && value == is.pointer(&pointer)
+        {
+            *known = source;
+        }
     }
 }
 

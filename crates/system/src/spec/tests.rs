@@ -347,6 +347,18 @@ fn a_set_changes_one_value_and_is_its_source() {
 }
 
 #[test]
+fn a_value_that_is_set_to_what_it_was_keeps_its_source() {
+    let plain = load("hybrid", &[]).unwrap();
+    let capacity = plain.spec.hybrid.as_ref().unwrap().cache.capacity.bytes();
+    let sets = [("hybrid.cache.capacity", &*format!("{capacity}B")), ("processor.width", "7")]
+        .map(|(path, value)| (path.to_owned(), value.to_owned()));
+    let set = load("hybrid", &sets).unwrap_or_else(|problems| panic!("{problems}"));
+    let is_other = |(path, source): &(&String, &Source)| plain.sources[*path] != **source;
+    let changed: Vec<_> = set.sources.iter().filter(is_other).map(|(path, _)| path).collect();
+    assert_eq!(changed, ["processor.width"]);
+}
+
+#[test]
 fn a_set_passes_by_machines_without_the_part() {
     let references = ["hybrid".to_owned(), "storage".to_owned(), "oracle".to_owned()];
     let set = |path: &str, value: &str| vec![(path.to_owned(), value.to_owned())];

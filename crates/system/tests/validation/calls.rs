@@ -69,3 +69,43 @@ fn a_run_without_calls_on_files_tells_of_none() {
     let sums = run(&machine(), &[vec![Op::load(ANONYMOUS, 8, 1), Op::load(ANONYMOUS, 8, 1)]]);
     assert!(sums.result.calls.is_empty());
 }
+
+/// Two threads, each with a call on a file of 256 pages that is there already: the second while the first is in its.
+fn at_once(spec: &SystemSpec, calls: [Call; 2]) -> Sums {
+    let open = |file| call(Call::Open { file, size: 256 * PAGE });
+    let start = [open(0), open(1), call(Call::Spawn { thread: 1 })].concat();
+    let [first, second] = calls.map(call);
+    let later = vec![Op::load(ANONYMOUS + 512 * PAGE, 8, 60_000)];
+    run(spec, &[[start, first].concat(), [later, second].concat()])
+}
+
+fn blocked_ns(sums: &Sums) -> f64 {
+    sums.result.time_breakdown_ns.get("blocked").copied().unwrap_or(0.0)
+}
+
+#[test]
+fn calls_that_write_a_file_in_memory_have_it_one_after_the_other() {
+    const LENGTH: u64 = 256 * PAGE;
+    let write = |file| Call::Write { file, offset: 0, length: LENGTH, address: ANONYMOUS };
+    let read = |file| Call::Read { file, offset: 0, length: LENGTH, address: ANONYMOUS };
+    let copy = Call::SpliceWrite { file: 0, offset: 0, length: LENGTH };
+    let cut = Call::Truncate { file: 0, length: PAGE };
+    let tmpfs = [("storage.tmpfs", "{ capacity = \"64MiB\" }")];
+    let in_tmpfs = system("storage/quick", &[&tmpfs]);
+    for spec in [system("hybrid/quick", &[]), system("oracle/quick", &[]), in_tmpfs] {
+        let two_files = at_once(&spec, [write(0), write(1)]);
+        assert_eq!(blocked_ns(&two_files), 0.0, "{}", spec.name);
+        for second in [write(0), copy, cut] {
+            let one_file = at_once(&spec, [write(0), second]);
+            // The second sleeps until the first has written all.
+            let first_ns = of(&two_files, "write").latency_ns.p50;
+            let blocked_ns = blocked_ns(&one_file);
+            assert!(blocked_ns > 0.5 * first_ns, "{}: {second:?}: {blocked_ns}", spec.name);
+        }
+        let with_a_reader = at_once(&spec, [write(0), read(0)]);
+        assert_eq!(blocked_ns(&with_a_reader), 0.0, "{}", spec.name);
+    }
+    // A file that is the device itself has no such lock.
+    let on_a_device = at_once(&system("storage/quick", &[]), [write(0), write(0)]);
+    assert_eq!(blocked_ns(&on_a_device), 0.0);
+}

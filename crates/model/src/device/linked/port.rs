@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// What a message is sent for: a place in the flow of a request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// The command of the request with this number.
     Command(u32),

@@ -23,7 +23,7 @@ pub enum Action {
     },
     /// Ring the doorbell: have the drive carry out a command.
     Command {
-        /// To be given back when the drive has taken it, with each of its pages, and at completion.
+        /// To be given back when the drive has taken it, fetches it, with each of its pages, and at completion.
         command: u32,
         /// First byte in the drive.
         address: u64,
@@ -33,6 +33,13 @@ pub enum Action {
         write: bool,
         /// Force unit access.
         manner: Manner,
+    },
+    /// What the drive fetches of a command has been read: it may have it.
+    Fetched {
+        /// The command.
+        command: u32,
+        /// Its list of pages, by itself.
+        list: bool,
     },
     /// A request is done. The response's version is left to the driver.
     Respond {

@@ -6,7 +6,7 @@ use super::queues::Submission;
 use super::versions::{Mover, Spot, Versions};
 use crate::organization::hybrid::append_tail;
 use crate::power::{Content, Weakness};
-use crate::request::Manner;
+use crate::request::{Fetching, Manner};
 use tierscope_kernel::{Stage, Timeline};
 
 /// Parts of a page that the drive pulls from the NVDIMM at a time.
@@ -28,9 +28,11 @@ enum Step {
     Turn,
     /// The engine writes its entry and its PRP list.
     Compose,
-    /// The drive fetches them.
+    /// The drive fetches them, or the entry alone.
     Fetch,
-    /// The drive carries it out.
+    /// It fetches the list by itself.
+    FetchList,
+    /// The drive has been rung, and carries it out.
     Drive,
     /// The drive writes the completion and the interrupt.
     Complete,
@@ -190,10 +192,19 @@ impl Manager {
         if command.outstanding > 0 {
             return;
         }
-        command.charge(now_ps, stages);
+        // A drive reads its medium while it fetches where that is to go.
+        if command.step != Step::FetchList || command.kind == Kind::Evict {
+            command.charge(now_ps, stages);
+        }
         let step = command.step;
         match step {
-            Step::Compose if !self.is_tight() => self.fetch(index, actions),
+            Step::Compose if !self.is_tight() && self.fetching == Fetching::Nothing => {
+                self.fetch(index, Step::Fetch, actions);
+            }
+            Step::Fetch if self.fetching != Fetching::Nothing => {
+                self.fetched(index, false, actions);
+            }
+            Step::FetchList => self.fetched(index, true, actions),
             Step::Compose | Step::Fetch => self.ring(index, actions),
             Step::Complete => self.consume(index, actions),
             Step::Consume => self.end(now_ps, index, actions),
@@ -203,18 +214,53 @@ impl Manager {
         }
     }
 
-    /// The drive fetches the entry and the list.
-    fn fetch(&mut self, index: u32, actions: &mut Vec<Action>) {
+    /// The entry and the list are read for the drive, or what it fetches of them in this step.
+    fn fetch(&mut self, index: u32, step: Step, actions: &mut Vec<Action>) {
         let command = &mut self.commands[index];
-        command.step = Step::Fetch;
+        command.step = step;
         let number = command.number;
-        self.queue_access(index, self.layout.submission(number), false, actions);
-        if let Some(list) = self.layout.list(number) {
+        if step == Step::Fetch {
+            self.queue_access(index, self.layout.submission(number), false, actions);
+        }
+        let by_itself = self.fetching == Fetching::CommandsAndLists;
+        if let Some(list) =
+            self.layout.list(number).filter(|_| by_itself == (step == Step::FetchList))
+        {
             self.queue_access(index, list, false, actions);
         }
     }
 
-    /// The drive gets the command, and pulls what it is to write as it goes.
+    /// The drive fetches a command, or its list. `stages` are those since it took it, or had what it fetched before;
+    /// none of what it reads meanwhile.
+    pub fn drive_fetches(
+        &mut self,
+        now_ps: u64,
+        index: u32,
+        list: bool,
+        stages: &Timeline,
+        actions: &mut Vec<Action>,
+    ) {
+        let command = &mut self.commands[index];
+        if !list || command.kind == Kind::Evict {
+            command.charge(now_ps, stages);
+        }
+        self.fetch(index, if list { Step::FetchList } else { Step::Fetch }, actions);
+        if self.commands[index].outstanding == 0 {
+            self.fetched(index, list, actions);
+        }
+    }
+
+    /// What the drive fetches has been read; once it knows the command, it pulls what it is to write.
+    fn fetched(&mut self, index: u32, list: bool, actions: &mut Vec<Action>) {
+        let command = &mut self.commands[index];
+        command.step = Step::Drive;
+        if !list && command.kind == Kind::Evict {
+            self.pull_more(index, actions);
+        }
+        actions.push(Action::Fetched { command: index, list });
+    }
+
+    /// The drive is rung; one that fetches nothing gets the command, and pulls what it is to write as it goes.
     fn ring(&mut self, index: u32, actions: &mut Vec<Action>) {
         self.commands[index].step = Step::Drive;
         let Command { kind, page, .. } = self.commands[index];
@@ -228,7 +274,7 @@ impl Manager {
         if write && self.weaknesses.has(Weakness::EarlyCompletion) {
             self.complete_early(index);
         }
-        if write && !self.is_tight() {
+        if write && !self.is_tight() && self.fetching == Fetching::Nothing {
             self.pull_more(index, actions);
         }
         let pages = (!write).then_some(index * parts);
@@ -237,7 +283,12 @@ impl Manager {
             address: page << self.shape.page_shift,
             bytes: self.layout.page_bytes as u32,
             write,
-            manner: Manner { force_unit_access: self.is_persistent(), pages, content },
+            manner: Manner {
+                force_unit_access: self.is_persistent(),
+                pages,
+                content,
+                ..Manner::default()
+            },
         });
     }
 

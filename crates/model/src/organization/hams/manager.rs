@@ -14,7 +14,7 @@ use crate::organization::versions::RequestVersions;
 use crate::organization::{InitialContent, OrganizationReport};
 use crate::power::{Weakness, Weaknesses};
 use crate::replacement::Fifo;
-use crate::request::{Full, LineRequest, LineResponse, Tell, Traffic};
+use crate::request::{Fetching, Full, LineRequest, LineResponse, Tell, Traffic};
 use std::collections::VecDeque;
 use tierscope_kernel::{BoundedQueue, Slab, Stage, Timeline};
 
@@ -104,6 +104,8 @@ pub struct Manager {
     pub(super) misses_counted: u64,
     /// Where data are checked.
     pub(super) versions: Option<Box<Versions>>,
+    /// What the drive fetches by itself.
+    pub(super) fetching: Fetching,
     /// What is left out on purpose.
     pub(super) weaknesses: Weaknesses,
     /// Entries whose busy bit was set when power failed.
@@ -137,6 +139,7 @@ impl Manager {
             lookups: 0,
             misses_counted: 0,
             versions: check_data.then(|| Box::new(Versions::new(shape.line_bytes))),
+            fetching: Fetching::Nothing,
             weaknesses: Weaknesses::default(),
             interrupted: Vec::new(),
             shape,

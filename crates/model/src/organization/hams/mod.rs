@@ -40,6 +40,9 @@ use tierscope_kernel::Stage;
 
 /// Set in the id of a page of a command that the drive reports by itself.
 const PAGE: u32 = 1 << 31;
+/// Set in the id of a fetch of a command, and of its list of pages.
+const FETCH: u32 = 1 << 30;
+const LIST: u32 = 1 << 29;
 
 /// HAMS, driven by simulated time.
 #[derive(Debug)]
@@ -71,7 +74,8 @@ impl<D: Device, S: Device> Hams<D, S> {
     ) -> Self {
         let shape = spec.shape(line_bytes, drive_page_bytes);
         let layout = spec.layout(drive_bytes, drive_page_bytes);
-        let manager = Manager::new(shape, layout, check_data);
+        let mut manager = Manager::new(shape, layout, check_data);
+        manager.fetching = drive.fetching();
         Hams {
             memory: Port::new(memory, manager.tokens(), Stage::DramQueue),
             tie: drive.tie(),
@@ -142,11 +146,15 @@ impl<D: Device, S: Device> Hams<D, S> {
 
     fn drive_done(&mut self, now_ps: u64, done: &Completion) {
         let Hams { manager, actions, .. } = self;
-        if done.id & PAGE == 0 {
-            return manager.command_done(now_ps, done.id, &done.stages, actions);
+        if done.id & PAGE != 0 {
+            let (command, part) = manager.page_of(done.id & !PAGE);
+            return manager.page_came(command, part, actions);
         }
-        let (command, part) = manager.page_of(done.id & !PAGE);
-        manager.page_came(command, part, actions);
+        let command = done.id & !(FETCH | LIST);
+        if done.id & FETCH == 0 {
+            return manager.command_done(now_ps, command, &done.stages, actions);
+        }
+        manager.drive_fetches(now_ps, command, done.id & LIST != 0, &done.stages, actions);
     }
 
     /// Lets the drive do something at `now_ps`, with the bus that it may share with the NVDIMM.
@@ -165,7 +173,8 @@ impl<D: Device, S: Device> Hams<D, S> {
             self.commands.front()
         {
             let request = Request { id: command, address, bytes, write, background: write };
-            let manner = manner.with_mark(PAGE);
+            let fetches = Some([command | FETCH, command | FETCH | LIST]);
+            let manner = Manner { fetches, ..manner.with_mark(PAGE) };
             if self.with_bus(now_ps, |drive| drive.submit_as(now_ps, request, manner)).is_err() {
                 return;
             }
@@ -186,6 +195,10 @@ impl<D: Device, S: Device> Hams<D, S> {
                 Action::Command { .. } => {
                     self.commands.push_back(*action);
                     self.give_commands(now_ps);
+                }
+                Action::Fetched { command, list } => {
+                    let fetch = command | FETCH | if list { LIST } else { 0 };
+                    self.with_bus(now_ps, |drive| drive.memory_read(now_ps, fetch));
                 }
                 Action::Respond { request, ref response } => {
                     let versions = self.manager.versions.as_mut();

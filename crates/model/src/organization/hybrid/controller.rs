@@ -13,7 +13,7 @@ use super::warm::Warming;
 use super::write_back::{NONE, WriteBackBuffer};
 use crate::cache::{AnyTagStore, Hit, WayRef, flag};
 use crate::organization::{HybridSpec, InitialContent, OrganizationReport, TagStore as TagPlace};
-use crate::request::{Full, LineRequest, LineResponse, Tell};
+use crate::request::{Full, LineRequest, LineResponse, Tell, earlier};
 use tierscope_kernel::{BoundedQueue, Slab, Stage, Timeline};
 
 /// A page whose data are not in DRAM yet: a request for it finds a miss under way.
@@ -51,8 +51,10 @@ pub(super) struct Held {
 ///   in order of submission, after the controller's and the tag store's latency.
 /// - A miss waits, in order with other misses, for a fill buffer, for a way that is not in use,
 ///   and where the victim is dirty for a place in the write-back buffer. Hits and requests to
-///   pages in flight go on meanwhile. What a miss waits for depends on devices only, never on a
-///   request, so that nothing waits in a cycle.
+///   pages in flight go on meanwhile. What a miss waits for comes from devices, whatever requests
+///   do, so that nothing waits in a cycle. It may end sooner: by a hit, behind which another page
+///   is the victim, or by a flush that throws a page of the set away, or ends. The first of them
+///   begins as soon as it can.
 /// - A page that is in flight has one miss, which all requests to it join. They are answered when
 ///   the page has arrived, in order; then the page is written to DRAM, and until that is done
 ///   reads are served from the fill buffer.
@@ -91,6 +93,8 @@ pub struct Controller {
     pub(super) missing: PageMap,
     /// Misses that cannot begin yet, oldest first.
     pub(super) stalled: BoundedQueue<u32>,
+    /// From when on the first of them can, since a flush has gone on or ended.
+    pub(super) unblocked_ps: Option<u64>,
     /// Fill buffers that are free.
     pub(super) buffers: Vec<u32>,
     pub(super) fills: u32,
@@ -160,6 +164,7 @@ impl Controller {
             misses: Slab::new(),
             missing: PageMap::with_capacity(depth + 2 * fills),
             stalled: BoundedQueue::with_capacity(depth),
+            unblocked_ps: None,
             buffers: (0..spec.fills).rev().collect(),
             fills: spec.fills,
             released: Timeline::new(),
@@ -236,14 +241,14 @@ impl Controller {
         let first = address >> self.sector_shift;
         let end = address.saturating_add(bytes).div_ceil(self.sector_bytes());
         let kept = self.prefetcher.will_need(first, end.saturating_sub(first));
-        self.go_on(now_ps, actions);
+        self.go_on_prefetching(now_ps, actions);
         kept
     }
 
     /// When the controller wants to be advanced next, if it does not wait for completions only.
     #[inline]
     pub fn next_event_ps(&self) -> Option<u64> {
-        self.pipeline.front().map(|(at_ps, _)| *at_ps)
+        earlier(self.pipeline.front().map(|(at_ps, _)| *at_ps), self.unblocked_ps)
     }
 
     /// Does what is due until `now_ps`, which never goes back between calls of any kind.
@@ -257,6 +262,10 @@ impl Controller {
             } else if self.finds_tags(slot, actions) {
                 self.look_up(now_ps, slot, actions);
             }
+        }
+        if self.unblocked_ps.is_some() {
+            self.released = Timeline::new();
+            self.go_on(now_ps, actions);
         }
     }
 
@@ -380,15 +389,24 @@ impl Controller {
                     self.set_dirty(way, sector);
                 }
                 self.access_dram(slot, way, actions);
-                if used && self.prefetcher.follows_uses() {
-                    self.go_on(now_ps, actions);
-                }
-                return;
+                return self.looked_up(now_ps, used, actions);
             }
         }
         self.report.misses += 1;
         self.miss(now_ps, sector, slot, actions);
-        if used && self.prefetcher.follows_uses() {
+        self.looked_up(now_ps, used, actions);
+    }
+
+    /// A request has been looked up; whether it has used a prefetch. Which page goes next may be another since then,
+    /// and one that is clean needs no place in the write-back buffer: a miss that has waited for one may begin. No
+    /// write-back has ended for it, so that its wait is the controller's own.
+    #[inline]
+    fn looked_up(&mut self, now_ps: u64, used: bool, actions: &mut Vec<Action>) {
+        let begins = self.first_can_begin();
+        if begins {
+            self.released = Timeline::new();
+        }
+        if begins || used && self.prefetcher.follows_uses() {
             self.go_on(now_ps, actions);
         }
     }

@@ -91,12 +91,20 @@ impl Controller {
         let done = self.flush.is_some_and(|flush| flush.seen_all && flush.outstanding == 0);
         if done {
             self.flush = None;
+            // Lines around the cache go together again.
+            self.unblock(now_ps);
         }
         done
     }
 
     /// Writes back as many pages as find room, leaving some to demand.
     pub(super) fn go_on_flushing(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
+        self.flush_on(now_ps, actions);
+        // Pages that are thrown away have left their ways.
+        self.unblock(now_ps);
+    }
+
+    fn flush_on(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
         while let Some(flush) = self.flush.filter(|flush| !flush.seen_all) {
             let next = match flush.pages {
                 Pages::Frames(from) => self.next_frame(now_ps, from, actions),

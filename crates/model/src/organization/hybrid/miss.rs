@@ -179,6 +179,28 @@ impl Controller {
 
     /// Begins what can begin: demand misses in order, then a flush, then prefetches.
     pub(super) fn go_on(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
+        self.unblocked_ps = None;
+        self.begin_stalled(now_ps, actions);
+        if self.flush.is_some() {
+            self.go_on_flushing(now_ps, actions);
+        }
+        self.go_on_prefetching(now_ps, actions);
+    }
+
+    /// Begins prefetches, where no demand waits.
+    pub(super) fn go_on_prefetching(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
+        while self.stalled.is_empty()
+            && let Some(sector) = self.prefetcher.next()
+        {
+            if self.prefetch(now_ps, sector, actions) == Err(Obstacle::NoRoom) {
+                break;
+            }
+            self.prefetcher.skip();
+        }
+    }
+
+    /// Begins those misses that wait, in order, as far as there is room.
+    fn begin_stalled(&mut self, now_ps: u64, actions: &mut Vec<Action>) {
         while let Some(&index) = self.stalled.front() {
             let Some(beginning) = self.beginning(index) else { break };
             self.stalled.pop();
@@ -188,17 +210,21 @@ impl Controller {
                 Beginning::Around => self.write_around(now_ps, index, actions),
             }
         }
-        if self.flush.is_some() {
-            self.go_on_flushing(now_ps, actions);
-        }
-        while self.stalled.is_empty()
-            && let Some(sector) = self.prefetcher.next()
-        {
-            if self.prefetch(now_ps, sector, actions) == Err(Obstacle::NoRoom) {
-                break;
-            }
-            self.prefetcher.skip();
-        }
+    }
+
+    /// Whether a miss waits though it, the first of those that do, could begin.
+    pub(super) fn first_can_begin(&self) -> bool {
+        self.stalled.front().is_some_and(|&index| self.beginning(index).is_some())
+    }
+
+    /// A flush has gone on, or is over: the first of the misses that wait may begin when the controller is advanced.
+    pub(super) fn unblock(&mut self, now_ps: u64) {
+        self.unblocked_ps = self.first_can_begin().then_some(now_ps);
+    }
+
+    /// Whether no miss waits for room that there is: so it is between any two calls.
+    pub(super) fn waits_with_reason(&self) -> bool {
+        self.unblocked_ps.is_some() || !self.first_can_begin()
     }
 
     /// Where `sector` may go and what must leave for it.

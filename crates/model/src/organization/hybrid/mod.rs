@@ -199,6 +199,7 @@ impl<D: Device, S: Device> Hybrid<D, S> {
         }
         actions.clear();
         self.actions = actions;
+        debug_assert!(self.controller.waits_with_reason(), "a miss waits for room that there is");
     }
 
     #[inline]

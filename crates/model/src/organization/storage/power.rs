@@ -4,10 +4,10 @@
 use super::{Page, Storage, Waiting};
 use crate::os::file_system::{Barrier, FileSystemKind, FileSystemSpec, JournalMode};
 use crate::power::{
-    Content, Files, Guarantees, Origin, Outage, PowerFailure, Recovery, Replay, Step, UnderWay,
-    Weakness, cut_store,
+    Content, Files, Guarantees, LOST, Origin, Outage, PowerFailure, Recovery, Replay, Step,
+    UnderWay, Weakness, cut_store, oldest,
 };
-use crate::request::{Control, Device, PageRequest};
+use crate::request::{Control, Device, LineRequest, PageRequest};
 use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::Slab;
@@ -19,7 +19,7 @@ pub(super) struct OnStore {
     pub spec: Option<FileSystemSpec>,
     /// Its blocks are pages of the operating system.
     pub page_bytes: u64,
-    /// What the store writes whole or not at all.
+    /// What the store writes whole or not at all: a block, or a part of one.
     pub store_page_bytes: u64,
 }
 
@@ -28,6 +28,8 @@ pub(super) struct OnStore {
 pub(super) struct Power {
     pub files: Files,
     page_bytes: u64,
+    /// Pages of the store in a block.
+    parts: u64,
     /// The store tells what it holds; else it keeps what it has answered.
     follows: bool,
     /// When the store takes requests again, of one whose requests in flight cannot be dropped.
@@ -50,6 +52,15 @@ pub(super) const OF_RECOVERY: u32 = u32::MAX;
 impl Power {
     pub(super) fn fork(&mut self) -> Self {
         Power { files: self.files.fork(), recovery: self.recovery.clone(), ..*self }
+    }
+
+    /// What a block holds of which `content` tells what the store has at a byte.
+    fn block(&self, place: u64, content: impl Fn(u64) -> Content) -> Content {
+        let part_bytes = self.page_bytes / self.parts;
+        oldest((0..self.parts).map(|part| match content(place + part * part_bytes) {
+            LOST => LOST,
+            content => content / self.parts,
+        }))
     }
 
     /// What a recovery asks for next, where it may: so many of its requests are under way.
@@ -104,10 +115,28 @@ impl Storage {
         Outage::of_undescribed_start()
     }
 
+    /// What a write of blocks carries to the store: a number for each page of it.
+    pub(super) fn carried(&self, content: Content) -> Content {
+        self.power.as_ref().map_or(content, |power| content * power.parts)
+    }
+
     /// A write has been answered: reads find it from now on.
     pub(super) fn note_stored(&mut self, request: &PageRequest) {
-        if let Some(power) = &mut self.power {
-            power.files.see(request.store_address, request.content);
+        let Some(power) = &mut self.power else { return };
+        match self.in_memory {
+            None => power.files.see(request.store_address, request.content),
+            Some(_) => {
+                power.files.see_block(request.store_address, self.line_bytes, request.content);
+            }
+        }
+    }
+
+    /// A line of a store in memory has come there from the on-chip caches.
+    pub(super) fn note_line(&mut self, request: &LineRequest) {
+        let store = self.in_memory.as_ref().filter(|store| store.has(request.address));
+        if let (Some(store), Some(power)) = (store, &mut self.power) {
+            let address = request.address - store.first_byte();
+            power.files.see_line(address, self.line_bytes, request.version);
         }
     }
 
@@ -166,16 +195,17 @@ impl PowerFailure for Storage {
             return Err(Some(one));
         }
         let follows = self.store.follow_contents(weaknesses.iter().copied().collect());
-        // A block that is in several pages of the store may be torn, which nobody looks for.
-        if !(if follows { page_bytes == store_page_bytes } else { self.store.keeps_answered() }) {
+        if !follows && !self.store.keeps_answered() {
             return Err(None);
         }
+        let parts = if follows { page_bytes / store_page_bytes } else { 1 };
         let files = match spec {
             Some(spec) => Files::new(page_bytes, spec.journal != JournalMode::Writeback),
             None => Files::raw(page_bytes),
         };
         let recovery = VecDeque::new();
-        self.power = Some(Box::new(Power { files, page_bytes, follows, ready_ps: 0, recovery }));
+        let power = Power { files, page_bytes, parts, follows, ready_ps: 0, recovery };
+        self.power = Some(Box::new(power));
         Ok(())
     }
 
@@ -286,8 +316,10 @@ impl PowerFailure for Storage {
                     (first..first + u64::from(request.bytes)).step_by(power.page_bytes as usize)
                 });
                 let places: Vec<u64> = pages.chain(outage.touched.iter().copied()).collect();
-                let store = &self.store;
-                power.files.look(places.into_iter(), |place| store.content(place));
+                let blocks = places.iter().map(|place| place / power.page_bytes * power.page_bytes);
+                let store = |at| self.store.content(at);
+                let held: Vec<_> = blocks.map(|at| (at, power.block(at, store))).collect();
+                power.files.look(held.into_iter());
             }
         }
         outage

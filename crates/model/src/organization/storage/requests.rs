@@ -137,6 +137,7 @@ impl Storage {
         let id = *tag;
         let request = Request { id, address, bytes, write, background };
         let pages = Some(id + 1).filter(|_| !write);
+        let content = self.carried(content);
         let manner = Manner { pages, content, ..Manner::default() };
         if self.with_bus(now_ps, |store| store.submit_as(now_ps, request, manner)).is_err() {
             return false;

@@ -225,3 +225,46 @@ fn a_name_that_two_files_have_or_neither_is_a_fault() {
         assert!(files.found(line) != Some(ALIEN), "nothing of it is there");
     }
 }
+
+#[test]
+fn a_block_of_parts_of_several_writes_counts_as_the_oldest_of_them() {
+    for (parts, held) in [
+        (&[7][..], 7),
+        (&[7, 7], 7),
+        (&[7, 5], 5),
+        (&[0, 5], 0),
+        (&[7, LOST], LOST),
+        (&[LOST, 0], LOST),
+    ] {
+        assert_eq!(oldest(parts.iter().copied()), held, "{parts:?}");
+    }
+}
+
+/// Lines of a block of two come from the on-chip caches when these give them up.
+#[test]
+fn a_block_that_is_copied_is_there_when_all_its_lines_have_left_the_on_chip_caches() {
+    const LINE: u64 = PAGE / 2;
+    let mut files = Files::new(PAGE, true);
+    let write = |files: &mut Files, page_version, since| {
+        let content = files.write_page(FILE, 0, page_version, PLACE);
+        files.begin_copy(PLACE, content, since);
+        content
+    };
+    let seen = |files: &Files| files.seen.get(PLACE / PAGE);
+    let first = write(&mut files, 7, 100);
+    files.see_line(PLACE, LINE, 101);
+    assert_eq!(seen(&files), 0, "a line of it is in a cache");
+    files.see_line(PLACE + LINE, LINE, 102);
+    assert_eq!(seen(&files), first);
+    let second = write(&mut files, 8, 200);
+    files.see_line(PLACE, LINE, 201);
+    assert_eq!(seen(&files), first, "the other line is the older one");
+    // One that the first write has brought is given up late.
+    files.see_line(PLACE + LINE, LINE, 103);
+    assert_eq!(seen(&files), first);
+    files.see_line(PLACE + LINE, LINE, 202);
+    assert_eq!(seen(&files), second);
+    let moved = files.write_page(FILE, 0, 9, PLACE);
+    files.see_block(PLACE, LINE, moved);
+    assert_eq!(seen(&files), moved, "past the caches all comes at once");
+}

@@ -1,6 +1,7 @@
 //! Unloaded latencies by formula, stage by stage.
 
 use super::*;
+use crate::link::nvme::NvmeSpec;
 
 /// Accesses to the NVDIMM, one after the other, that a command takes besides its data: its entry is
 /// written, and fetched by a drive behind a link; the completion is written, and read.
@@ -103,6 +104,56 @@ fn a_fill_of_the_machines_devices_takes_link_flash_and_nvdimm() {
         assert!(total(&miss, Stage::Link) > link_ps, "{miss:?}");
         assert_eq!(total(&miss, Stage::Dma) > 0, coupling == Coupling::Loose, "{miss:?}");
         assert_eq!(total(&miss, Stage::ControllerQueue), 0, "{miss:?}");
+    }
+}
+
+#[test]
+fn a_loose_drive_reads_its_command_from_the_nvdimm_when_its_doorbell_and_fetch_have_come() {
+    let queues = NvmeSpec {
+        queues: 1,
+        entries: 64,
+        burst: 1,
+        fetches: 1,
+        memory_page: Size::from_bytes(4 * KIB),
+        vectors: 1,
+        priorities: None,
+        coalescing: None,
+    };
+    for link in [pcie(), PcieSpec { nvme: Some(queues), ..pcie() }] {
+        let spec =
+            HamsSpec { page: Size::from_bytes(16 * KIB), ..spec(Coupling::Loose, Mode::Extend) };
+        let spec = HamsSpec { capacity: Size::from_bytes(2 * spec.capacity.bytes()), ..spec };
+        let ssd = drive(Coupling::Loose);
+        let memory = Erratic::new(MEMORY_PS, 0, Stage::Dram, 64, 1);
+        let sizes = (ssd.capacity.bytes(), ssd.page.bytes(), LINE_BYTES);
+        let mut run = Run::new(Hams::new(&spec, sizes, memory, ssd.build(&link), true));
+        let fill = run.ask(0, false);
+        let memory = run.hams.memory();
+        let entry = run.hams.manager().layout.submission(0);
+        let list = run.hams.manager().layout.list(0).unwrap();
+        let at = |(address, _): (u64, u32), write: bool| {
+            let is_it = |(_, asked, _): &&(u64, Request, Manner)| {
+                asked.address == address && asked.write == write
+            };
+            memory.log.iter().find(is_it).map(|(at_ps, ..)| *at_ps).unwrap()
+        };
+        // The link takes 115 ns each way, and what is sent.
+        let written_ps = at(entry, true) + MEMORY_PS;
+        let fetched_ps = at(entry, false);
+        let took_ps = fetched_ps - written_ps;
+        assert!((230_000..260_000).contains(&took_ps), "{took_ps} ps");
+        // Queues have a fetch of their own for it: the command comes down behind the root complex, and the request goes up.
+        let listed_ps = at(list, false) - fetched_ps;
+        match link.nvme {
+            None => assert_eq!(listed_ps, 0),
+            Some(_) => {
+                let took_ps = listed_ps - MEMORY_PS - 300_000;
+                assert!((230_000..260_000).contains(&took_ps), "{took_ps} ps");
+            }
+        }
+        // Look-up, entry written and fetched, completion written and read, the line.
+        assert_eq!(total(&fill, Stage::Dram), 6 * MEMORY_PS);
+        assert_eq!(total(&fill, Stage::ControllerQueue), 0, "{fill:?}");
     }
 }
 

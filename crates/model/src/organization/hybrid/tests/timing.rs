@@ -92,6 +92,47 @@ fn hits_pass_misses_that_wait_for_the_write_back_buffer() {
     assert_eq!(run.hybrid.report().write_backs, 2);
 }
 
+/// Two frames of one set, one place for write-backs, which page 0 has on its way to the store; page 1, which is dirty,
+/// would have to go for page 3 that is wanted now. When that was looked up.
+fn waits_for_the_write_back_buffer() -> (Run<Erratic, Erratic>, u64) {
+    let mut shape = spec(3, 3);
+    shape.write_back_buffer_pages = 1;
+    let mut run = Run::new(steady(&shape));
+    for (id, write) in [(0, true), (1, true), (5, false)] {
+        run.submit(id, page(u64::from(id)), write);
+        run.drain();
+    }
+    run.submit(2, page(2), false);
+    run.wait(100_000);
+    run.submit(3, page(3), false);
+    let looked_up_ps = run.now_ps + CONTROLLER_PS + TAGS_PS;
+    run.wait(100_000);
+    assert_eq!(run.hybrid.store().log.len(), 5, "page 3 waits");
+    (run, looked_up_ps)
+}
+
+#[test]
+fn a_miss_begins_once_a_hit_has_made_another_page_its_victim() {
+    let (mut run, looked_up_ps) = waits_for_the_write_back_buffer();
+    // Page 5 goes instead, which is clean.
+    run.submit(6, page(1), false);
+    let hit_ps = run.now_ps + CONTROLLER_PS + TAGS_PS;
+    run.drain();
+    let wait_ps = hit_ps - looked_up_ps;
+    let expected = [(Stage::ControllerQueue, wait_ps), (Stage::Medium, 1_000_000)];
+    assert_eq!(stages(run.answer(3))[1..], expected);
+    assert_eq!(run.hybrid.controller().dirty_pages(), 1, "page 1 stays");
+}
+
+#[test]
+fn a_miss_begins_once_a_flush_has_thrown_a_page_of_its_set_away() {
+    let (mut run, _) = waits_for_the_write_back_buffer();
+    run.hybrid.flush_range(run.now_ps, page(5), PAGE_BYTES, true);
+    let begun_ps = run.now_ps;
+    run.drain();
+    assert_eq!(run.answer(3).at_ps, begun_ps + 1_000_000);
+}
+
 #[test]
 fn a_page_in_the_write_back_buffer_comes_from_there() {
     let mut run = Run::new(steady(&spec(1, 1)));
