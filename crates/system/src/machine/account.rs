@@ -66,7 +66,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 18];
+pub(super) type Incidental = [u64; 19];
 
 /// Counters.
 #[derive(Debug)]
@@ -373,7 +373,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 18] {
+    fn incidental_counters(&mut self) -> [&mut u64; 19] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
