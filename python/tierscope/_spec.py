@@ -376,6 +376,16 @@ class KernelPaths(_Spec):
     fork_page: Path | None = None
     """Copying a page-table entry to a process that is made."""
 
+    shootdown: Path | None = None
+    """Telling other cores that run the process to forget translations, until all have answered;
+    once for what is unmapped together (`flush_tlb_mm_range`, `try_to_unmap_flush`).
+
+    Nothing where it is not said.
+    """
+
+    shootdown_interrupt: Path | None = None
+    """What that costs each of the others that runs a thread."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Os(_Spec):
@@ -2607,6 +2617,14 @@ class Storage(_Spec):
 
     readahead: str | None = None
     """Largest readahead window for files; 0 for none. A size such as ``"64GiB"``."""
+
+    readahead_release: Literal["2.6.32", "4.9", "6.18"] | None = None
+    """The release of Linux by whose rules files are read ahead; where it is not said, 6.18.
+
+    Before it no call is given more than the window, and with 2.6.32 faults in a row are read ahead
+    of as calls are. ``"2.6.32"``: 2.6.32, of December 2009. ``"4.9"``: 4.9, of December 2016.
+    ``"6.18"``: 6.18, of November 2025.
+    """
 
     largest_folio: str | None = None
     """Largest folio of the page cache; a page or less where it has single pages only.
