@@ -229,6 +229,11 @@ pub trait Device: Clone {
         Activity::default()
     }
 
+    /// Over so many units its pages are interleaved, each of which takes one after another.
+    fn units(&self) -> u64 {
+        1
+    }
+
     /// Whether what it has answered survives a failure of power.
     fn keeps_answered(&self) -> bool {
         false

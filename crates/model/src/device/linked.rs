@@ -813,6 +813,10 @@ impl<P: Pages> Device for Linked<P> {
         Activity { nvme: self.sent, ..self.device.activity(now_ps).with_link(of_link) }
     }
 
+    fn units(&self) -> u64 {
+        self.device.units()
+    }
+
     fn keeps_answered(&self) -> bool {
         self.device.keeps_answered()
     }
