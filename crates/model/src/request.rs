@@ -255,6 +255,11 @@ pub trait Device: Clone {
     /// What a fetch asks for has been read from memory at `now_ps`; `fetch` is the id by which it was told.
     fn memory_read(&mut self, _now_ps: u64, _fetch: u32) {}
 
+    /// Over so many units its pages are interleaved, each of which takes one after another.
+    fn units(&self) -> u64 {
+        1
+    }
+
     /// Whether what it has answered survives a failure of power.
     fn keeps_answered(&self) -> bool {
         false

@@ -28,11 +28,14 @@ pub(crate) enum Cause {
     Memory,
     /// What the store does, in nanoseconds of its own times for pages.
     Store,
+    /// A sync of a file in main memory: a flush of it, in nanoseconds of the store's own times, or, where none is flushed,
+    /// one that waits for what is on its way.
+    Sync,
 }
 
 impl Cause {
-    pub const ALL: [Cause; 5] =
-        [Cause::Access, Cause::Entry, Cause::Beyond, Cause::Memory, Cause::Store];
+    pub const ALL: [Cause; 6] =
+        [Cause::Access, Cause::Entry, Cause::Beyond, Cause::Memory, Cause::Store, Cause::Sync];
 
     /// The stage that takes most of it, mostly.
     fn main_stage(self) -> Stage {
@@ -41,11 +44,11 @@ impl Cause {
             Cause::Entry => Stage::Fault,
             Cause::Beyond => Stage::Core,
             Cause::Memory => Stage::Dram,
-            Cause::Store => Stage::Medium,
+            Cause::Store | Cause::Sync => Stage::Medium,
         }
     }
 
-    /// What a stage of an access, or of a thread's time, is for.
+    /// What a stage of an access, or of a thread's time outside of syncs, is for.
     pub fn of(stage: Stage) -> Cause {
         match stage {
             Stage::Cache => Cause::Access,
@@ -77,6 +80,8 @@ impl Cause {
 
 /// A figure for each cause.
 pub(crate) type ByCause<T> = [T; Cause::ALL.len()];
+
+const NOTHING: ByCause<f64> = [0.0; Cause::ALL.len()];
 
 /// What one unit measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -149,6 +154,8 @@ pub(crate) struct Totals {
     pub in_bursts: bool,
     /// So many of each cause tell what one takes well enough.
     pub enough: ByCause<u64>,
+    /// What one of each takes that no unit met, in picoseconds.
+    pub unmet_ps: ByCause<f64>,
     /// Stretches that were not in detail, each before the unit of the same number.
     pub skimmed: Vec<Skimmed>,
 }
@@ -173,6 +180,7 @@ impl Totals {
             pilot: Unit::NONE,
             in_bursts: false,
             enough: [100; Cause::ALL.len()],
+            unmet_ps: [0.0; Cause::ALL.len()],
             skimmed: Vec::new(),
         }
     }
@@ -221,9 +229,10 @@ impl Sums {
         let time = time_ps / all.time_ps as f64;
         let n = units.len();
         let start = totals.start();
-        let latency_ps = Took::of(units, totals, latency).whole(n, totals, latency(&start));
-        let spent = |unit: &Unit| unit.spent_ps;
-        let spent_ps = Took::of(units, totals, spent).whole(n, totals, start.spent_ps);
+        let latency_ps = Took::of(units, totals, latency, NOTHING);
+        let latency_ps = latency_ps.whole(n, totals, latency(&start));
+        let spent_ps = Took::of(units, totals, |unit| unit.spent_ps, totals.unmet_ps);
+        let spent_ps = spent_ps.whole(n, totals, start.spent_ps);
         let factors = Cause::ALL.map(of);
         Sums { units: n, factors, instructions, time, latency_ps, spent_ps, all }
     }
@@ -232,9 +241,13 @@ impl Sums {
         self.factors[cause as usize]
     }
 
-    /// How many times the run waited for a cause what units did.
+    /// How many times the run waited for a cause what units did. Syncs wait for the store, mostly.
     fn waits(&self, cause: Cause) -> f64 {
-        let (whole, part) = (self.spent_ps[cause as usize], self.all.spent_ps[cause as usize]);
+        let of = |spent_ps: &ByCause<f64>| match cause {
+            Cause::Store => spent_ps[cause as usize] + spent_ps[Cause::Sync as usize],
+            _ => spent_ps[cause as usize],
+        };
+        let (whole, part) = (of(&self.spent_ps), of(&self.all.spent_ps));
         if part > 0.0 { whole / part } else { self.factor(cause) }
     }
 }
@@ -251,11 +264,17 @@ struct Took {
     /// Sums of those before each.
     sums: Vec<(ByCause<f64>, ByCause<u64>)>,
     enough: ByCause<u64>,
+    unmet: ByCause<f64>,
 }
 
 impl Took {
-    /// Of a figure that a unit has by causes.
-    fn of(units: &[Unit], totals: &Totals, figure: impl Fn(&Unit) -> ByCause<f64>) -> Took {
+    /// Of a figure that a unit has by causes; what one takes of a cause that no unit met.
+    fn of(
+        units: &[Unit],
+        totals: &Totals,
+        figure: impl Fn(&Unit) -> ByCause<f64>,
+        unmet: ByCause<f64>,
+    ) -> Took {
         let mut sums = vec![([0.0; Cause::ALL.len()], [0; Cause::ALL.len()])];
         for (index, unit) in std::iter::once(&totals.pilot).chain(units).enumerate() {
             let ((before, met), took) = (sums[index], figure(unit));
@@ -264,7 +283,7 @@ impl Took {
                 std::array::from_fn(|cause| met[cause] + unit.counts[cause]),
             ));
         }
-        Took { sums, enough: totals.enough }
+        Took { sums, enough: totals.enough, unmet }
     }
 
     /// The run's figure by causes: that of its start, which was all in detail, of units, and of what was
@@ -288,7 +307,7 @@ impl Took {
 
     /// What so many of each cause take by the units before `end` and from `start` on, the pilot counted
     /// as the first: the nearest that met enough of the cause. The mean of a ratio is off by the square
-    /// of how its parts vary, over its number. One that no unit met takes nothing.
+    /// of how its parts vary, over its number.
     fn expect(&self, place: (usize, usize), counts: &ByCause<u64>) -> f64 {
         (0..Cause::ALL.len()).map(|cause| self.mean(place, cause) * counts[cause] as f64).sum()
     }
@@ -303,7 +322,7 @@ impl Took {
             if met >= self.enough[cause] || first == 0 && last == all {
                 let took = |place: usize| self.sums[place].0[cause];
                 let took = took(end) - took(first) + took(last) - took(start);
-                return if met > 0 { took / met as f64 } else { 0.0 };
+                return if met > 0 { took / met as f64 } else { self.unmet[cause] };
             }
             reach *= 2;
         }
@@ -311,15 +330,24 @@ impl Took {
 }
 
 /// The run's time: what passed in detail, and each stretch between units as causes took in those near
-/// it. The machine's clock went on at the rates of the units before, and is put right.
+/// it. The machine's clock went on at the rates of the units before, and is put right. Syncs take as long whether one
+/// thread waits for them or as many as there is room for.
 fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
-    let took = Took::of(units, totals, |unit| unit.spent_ps);
+    const SYNC: usize = Cause::Sync as usize;
+    let figure = |unit: &Unit| {
+        let mut spent_ps = unit.spent_ps;
+        spent_ps[SYNC] *= unit.time_ps as f64 / unit.worked_ps.max(1.0);
+        spent_ps
+    };
+    let took = Took::of(units, totals, figure, totals.unmet_ps);
     let stretches = totals.skimmed.iter().enumerate().map(|(index, skimmed)| {
         // Each lies before the unit of its number, and the last may have none behind it.
         let place = (index + 1).min(units.len() + 1);
-        let expected_ps = skimmed.paths_ps + took.expect((place, place), &skimmed.counts);
+        let mut others = skimmed.counts;
+        let syncs_ps = took.mean((place, place), SYNC) * std::mem::take(&mut others[SYNC]) as f64;
+        let expected_ps = skimmed.paths_ps + took.expect((place, place), &others);
         let right = if skimmed.worked_ps > 0.0 { expected_ps / skimmed.worked_ps } else { 1.0 };
-        skimmed.time_ps as f64 * right
+        skimmed.time_ps as f64 * right + syncs_ps
     });
     totals.detailed_ps as f64 + stretches.sum::<f64>()
 }
@@ -331,7 +359,7 @@ fn residuals(
     totals: &Totals,
     figure: impl Fn(&Unit) -> ByCause<f64>,
 ) -> impl Iterator<Item = f64> {
-    let took = Took::of(units, totals, &figure);
+    let took = Took::of(units, totals, &figure, NOTHING);
     let residual = |(index, unit): (usize, &Unit)| {
         figure(unit).iter().sum::<f64>() - took.expect((index + 1, index + 2), &unit.counts)
     };

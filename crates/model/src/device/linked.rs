@@ -895,6 +895,10 @@ impl<P: Pages> Device for Linked<P> {
         self.renew();
     }
 
+    fn units(&self) -> u64 {
+        self.device.units()
+    }
+
     fn keeps_answered(&self) -> bool {
         self.device.keeps_answered()
     }

@@ -251,6 +251,13 @@ macro_rules! register {
                 }
             }
 
+            fn units(&self) -> u64 {
+                match self {
+                    $( AnyDevice::$device(device) => device.units(), )*
+                    AnyDevice::Raid(device) => device.units(),
+                }
+            }
+
             fn keeps_answered(&self) -> bool {
                 match self {
                     $( AnyDevice::$device(device) => device.keeps_answered(), )*

@@ -200,6 +200,10 @@ impl Pages for Store {
         tell("store.pages", self.held.len());
     }
 
+    fn units(&self) -> u64 {
+        self.units.len() as u64
+    }
+
     /// A write is done when the medium has it.
     fn keeps_answered(&self) -> bool {
         true

@@ -308,6 +308,10 @@ impl Organization for Interleaved {
         stages.max_by_key(Timeline::total_ps).unwrap_or_default()
     }
 
+    fn flush_writes(&self) -> u64 {
+        self.parts.iter().map(|part| part.flush_writes()).max().unwrap_or(0)
+    }
+
     fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
         let mut all = PagesMoved::default();
         for part in &mut self.parts {

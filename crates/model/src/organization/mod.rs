@@ -161,6 +161,11 @@ pub trait Organization: Send {
         Timeline::new()
     }
 
+    /// How long a flush that begins now would take, in writes of a page that the store does one after another.
+    fn flush_writes(&self) -> u64 {
+        0
+    }
+
     /// The same as [`Organization::flush`] in functional warming, at once. Pages that were written to the store.
     fn warm_flush(&mut self, _now_ps: u64) -> PagesMoved {
         PagesMoved::default()

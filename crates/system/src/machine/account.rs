@@ -709,15 +709,16 @@ impl Machine {
         estimated
     }
 
-    /// What is said of syncs that wait for memory where a run is sampled: between units they wait for nothing.
+    /// What is said of syncs that wait for memory where a run is sampled: nothing is on its way between units, and they are
+    /// told by those in units.
     fn syncs_between_units(&self) -> Option<String> {
         let syncs = self.in_all(|account| account.syncs);
         let waits = syncs > 0 && self.fixed.durable != Durable::Never;
         waits.then(|| {
             format!(
-                "{} asked that a file be made durable (fsync, msync) and wait for memory, but for those \
-                 between units, which write back at once: where they take much of the time, that and the bytes \
-                 written to the store were up to 58 and 72 % off where it was measured; without sampling they are right",
+                "{} asked that a file be made durable (fsync, msync) and wait for memory; between units they \
+                 take what those in detail took: where they take much of the time, that and the bytes written to the \
+                 store were up to 42 and 60 % off where it was measured; without sampling they are right",
                 so_many(syncs, "call")
             )
         })

@@ -306,6 +306,13 @@ impl Machine {
         }
     }
 
+    /// Whether another core than this has a line.
+    pub(super) fn another_holds(&self, core: usize, line: u64) -> bool {
+        let mut others = self.cores.iter().enumerate().filter(|(other, _)| *other != core);
+        self.coherence.active_cores > 1
+            && others.any(|(_, other)| other.active && other.caches.contains(line))
+    }
+
     /// The others learn that a core has a line.
     pub(super) fn claimed(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
         let caches = &self.cores[core].caches;

@@ -7,7 +7,7 @@
 
 use super::kernel::path_steps;
 use super::thread::{Action, State, Step};
-use super::{Doing, Machine, MachineError};
+use super::{Doing, Event, Machine, MachineError};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tierscope_kernel::{Stage, Timeline};
@@ -27,6 +27,11 @@ pub(super) struct Syncing {
     kind: usize,
     /// What a write that was answered last has passed.
     answered: Timeline,
+    /// What syncs that ended, and those under way, take by themselves ([`Machine::sync_work`]).
+    work: u64,
+    /// Of flushes in detail, what they took by the store's own times, and how long it was, in picoseconds.
+    flushed: u64,
+    flushed_ps: u64,
     /// Somebody else has begun a flush that is under way.
     besides: bool,
     /// On-chip caches keep what a sync should write back: left out on purpose.
@@ -38,6 +43,24 @@ pub(super) struct Syncing {
 struct Round {
     waiters: Vec<usize>,
     awaits: Awaits,
+    flush: Flush,
+}
+
+/// When a flush began, what it takes by the store's own times, and how long it would take as those before it did.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flush {
+    from_ps: u64,
+    work: u64,
+    expected_ps: u64,
+}
+
+impl Flush {
+    /// What of it is not done yet, as far as is known.
+    fn left(&self, now_ps: u64) -> u64 {
+        let left_ps = (self.from_ps + self.expected_ps).saturating_sub(now_ps);
+        let left = u128::from(self.work) * u128::from(left_ps);
+        left.checked_div(self.expected_ps.into()).map_or(0, |left| left as u64)
+    }
 }
 
 /// What a round waits for.
@@ -49,6 +72,8 @@ enum Awaits {
     Answers,
     /// Its flush is done.
     Flush,
+    /// Its flush, which is passed over, would be done.
+    Passed { until_ps: u64 },
 }
 
 impl Syncing {
@@ -72,6 +97,23 @@ impl Syncing {
         if self.round.is_some() {
             self.answered = *stages;
         }
+    }
+
+    /// Only what comes is counted.
+    pub fn begin_counting(&mut self) {
+        self.work = 0;
+    }
+
+    /// What syncs have taken by themselves up to a time: of one that is under way, the part of it that has passed.
+    pub fn work(&self, now_ps: u64) -> u64 {
+        let left = self.round.as_ref().map_or(0, |round| round.flush.left(now_ps));
+        self.work.saturating_sub(left)
+    }
+
+    /// How long a flush takes, in picoseconds, as those in detail did; by the store's own times before there was one.
+    pub fn flush_ps(&self, work: u64) -> u64 {
+        let ps = u128::from(work) * u128::from(self.flushed_ps);
+        ps.checked_div(self.flushed.into()).map_or(work * 1000, |ps| ps as u64)
     }
 
     /// Whether a thread waits.
@@ -129,13 +171,18 @@ impl Machine {
     pub(super) fn await_durable(&mut self, index: usize, now_ps: u64) -> Result<(), MachineError> {
         let flushes = self.fixed.durable == Durable::Flushed;
         self.account.flushes_of_cache += u64::from(flushes);
-        if self.functional {
+        let thread = self.contexts[index].thread;
+        if !flushes {
+            let (work, duration_ps) = self.sync_work();
+            self.syncing.work += work;
+            if self.passes_over() {
+                self.threads[thread].do_first(&[Step::StandStill { duration_ps }]);
+                return Ok(());
+            }
+        }
+        if self.functional && !self.passes_over() {
             if flushes {
-                let written = self.organization.warm_flush(now_ps).written;
-                self.beside.iter_mut().for_each(|beside| beside.warm_flush(now_ps));
-                let page_ps = self.waits.write_back_ps;
-                let debt_ps = self.store_debt_ps.saturating_add(written.saturating_mul(page_ps));
-                self.store_debt_ps = debt_ps;
+                self.warm_flush(now_ps);
             }
             return Ok(());
         }
@@ -143,7 +190,6 @@ impl Machine {
         if idle && !flushes {
             return Ok(());
         }
-        let thread = self.contexts[index].thread;
         self.syncing.waiting.push(thread);
         if flushes {
             self.leave(index, State::OnMemory);
@@ -157,6 +203,11 @@ impl Machine {
         Ok(())
     }
 
+    fn warm_flush(&mut self, now_ps: u64) {
+        self.organization.warm_flush(now_ps);
+        self.beside.iter_mut().for_each(|beside| beside.warm_flush(now_ps));
+    }
+
     /// Memory has gone on: so may those who wait for it to keep what it has taken.
     pub(super) fn go_on_syncing(&mut self, now_ps: u64) {
         loop {
@@ -167,7 +218,7 @@ impl Machine {
                 let waiters = std::mem::take(&mut self.syncing.waiting);
                 let on_their_way = self.outgoing.iter().filter(|next| next.is_write()).count();
                 let awaits = Awaits::Room(self.syncing.taken + on_their_way as u64);
-                self.syncing.round = Some(Round { waiters, awaits });
+                self.syncing.round = Some(Round { waiters, awaits, flush: Flush::default() });
                 continue;
             };
             let before = 1 - self.syncing.kind;
@@ -185,19 +236,45 @@ impl Machine {
                 }
                 Awaits::Answers if self.syncing.besides => return,
                 Awaits::Answers => {
-                    round.awaits = Awaits::Flush;
                     for thread in round.waiters.clone() {
                         let answered = self.syncing.answered;
-                        self.threads[thread].charge_tail(&answered, Stage::ControllerQueue, now_ps);
+                        self.threads[thread].charge_sync(&answered, now_ps);
                     }
+                    self.begin_flush(now_ps);
                 }
                 Awaits::Flush => {
                     if !self.organization.flush(now_ps) {
                         return;
                     }
-                    self.end_flush(now_ps);
+                    self.syncing.flushed += round.flush.work;
+                    self.syncing.flushed_ps += now_ps - round.flush.from_ps;
+                    self.end_flush(self.organization.flush_stages(), now_ps);
+                }
+                Awaits::Passed { until_ps } if now_ps < until_ps => return,
+                Awaits::Passed { until_ps } => {
+                    let mut stages = Timeline::new();
+                    stages.push(Stage::Medium, until_ps - round.flush.from_ps);
+                    self.end_flush(stages, now_ps);
                 }
             }
+        }
+    }
+
+    /// The flush of a round begins: in detail with the next look at it, or all at once, where it is passed over.
+    fn begin_flush(&mut self, now_ps: u64) {
+        let (work, expected_ps) = self.sync_work();
+        let awaits = if self.passes_over() {
+            let until_ps = now_ps + expected_ps;
+            self.warm_flush(now_ps);
+            self.queue.push(until_ps, self.memory_source(), Event::Flushed);
+            Awaits::Passed { until_ps }
+        } else {
+            Awaits::Flush
+        };
+        self.syncing.work += work;
+        if let Some(round) = &mut self.syncing.round {
+            round.awaits = awaits;
+            round.flush = Flush { from_ps: now_ps, work, expected_ps };
         }
     }
 
@@ -213,7 +290,7 @@ impl Machine {
             let thread = &mut self.threads[id];
             let waited_ps = now_ps - thread.clock_ps;
             self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);
-            thread.charge_tail(&self.syncing.answered, Stage::ControllerQueue, now_ps);
+            thread.charge_sync(&self.syncing.answered, now_ps);
             thread.state = State::Running(index);
             self.contexts[index].doing = Doing::Running;
             self.contexts[index].now_ps = now_ps;
@@ -221,15 +298,14 @@ impl Machine {
     }
 
     /// The store has all that was dirty in DRAM: an interrupt, and those who waited for it become ready.
-    fn end_flush(&mut self, now_ps: u64) {
+    fn end_flush(&mut self, stages: Timeline, now_ps: u64) {
         let Some(round) = self.syncing.round.take() else { return };
-        let stages = self.organization.flush_stages();
         let paths = self.os.paths.clone();
         let handled_ps = now_ps + self.kernel_path_ps(paths.interrupt);
         self.account.interrupts += 1;
         let context = round.waiters.first().map_or(0, |id| self.threads[*id].last_context);
         let woken = self.wake_waiters(&round.waiters, true, now_ps, handled_ps, |thread| {
-            thread.charge_tail(&stages, Stage::ControllerQueue, now_ps);
+            thread.charge_sync(&stages, now_ps);
             thread.charge_until(Stage::Interrupt as usize, handled_ps);
         });
         let mut touches = path_steps(Stage::Interrupt, paths.interrupt, 1);

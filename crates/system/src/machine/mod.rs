@@ -153,6 +153,8 @@ enum Event {
     Scan,
     /// A transfer has ended that took no time, in functional warming.
     Transferred(TransferId),
+    /// A flush for syncs would have ended that was passed over.
+    Flushed,
     /// A part of an interval of the result ends.
     Interval,
     /// The region of interest begins or ends.
@@ -734,6 +736,7 @@ impl Machine {
                 Event::CommitOld => self.commit_old(at_ps),
                 Event::Scan => self.scan_for_hot_pages(at_ps),
                 Event::Transferred(id) => self.end_warm_transfer(id, at_ps),
+                Event::Flushed => self.go_on_syncing(at_ps),
                 Event::Interval => self.end_part_of_interval(at_ps),
                 Event::Bound => self.pass_time_bound(at_ps),
                 Event::Sample => self.change_phase(at_ps),
@@ -915,7 +918,8 @@ fn sampler(
     let fault_ps = fixed.kernel_pace.clone().advance(instructions);
     let times_ps = (spec.store_times_ps(), fault_ps, (spec.store_settling_ps(), spec.backlog_ps()));
     let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
-    let sampler = Sampler::new((asked, warming), times_ps, spec.seed, apart);
+    let flushes = fixed.durable == Durable::Flushed;
+    let sampler = Sampler::new((asked, warming), times_ps, flushes, spec.seed, apart);
     Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
 }
 

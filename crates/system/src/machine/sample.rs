@@ -6,12 +6,12 @@
 //! [`Phase`]s; the first of a run gives only the rate.
 
 use super::account::Account;
-use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, Thread};
+use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, State, Thread};
 use super::{Doing, Event, Machine, MachineError};
 use crate::result::SamplingResult;
 use crate::run::{Sampling, Warming};
 use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
-use tierscope_kernel::{Random, Stage};
+use tierscope_kernel::{Random, Stage, Timeline};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
 
@@ -56,6 +56,9 @@ pub(super) struct Sampler {
     since_ps: u64,
     /// Time of the event last seen while settling.
     settled_ps: u64,
+    /// Which hardware threads were at work when that began, and what syncs had taken by themselves.
+    at_work: Vec<bool>,
+    synced: u64,
     detailed_ps: u64,
     skimmed: Vec<Skimmed>,
     /// Where the stretch under way that is not in detail began.
@@ -69,6 +72,8 @@ pub(super) struct Sampler {
     units: Vec<Unit>,
     began: Began,
     kept: Kept,
+    /// What stood there before the first unit.
+    start_kept: Kept,
     /// What media had done, outside of units, when the unit under way began.
     activity: Activity,
 }
@@ -95,9 +100,13 @@ struct Sums {
     running_ps: u64,
     /// Time that threads were at work or waited for the machine.
     live_ps: u64,
-    /// Of that, what paths and instructions take in any case, and what causes take.
+    /// Of that, what paths and instructions take in any case, and what causes take; and of that of the store, what threads
+    /// waited for their turn.
     paths_ps: u64,
     spent_ps: ByCause<u64>,
+    ready_ps: u64,
+    /// What threads waited for in syncs, by the causes that this was charged to; from the machine's start on.
+    synced_ps: ByCause<u64>,
 }
 
 /// What the account does not hold of all units, while none is measured.
@@ -114,6 +123,8 @@ struct Rates {
     counts: ByCause<f64>,
     /// Whether the store tells what it takes, so that what was never met can be told roughly.
     store_known: bool,
+    /// Syncs are told by that, too.
+    flushes: bool,
 }
 
 impl Rates {
@@ -136,16 +147,17 @@ impl Rates {
             // Paths are executed as in detail.
             Cause::Access | Cause::Entry => 0.0,
             // In nanoseconds of its own times.
-            Cause::Store if count < 1e-3 => {
-                if self.store_known {
-                    1e3
-                } else {
-                    0.0
-                }
-            }
+            Cause::Store if count < 1e-3 && self.store_known => 1e3,
             _ if count < 1e-3 => 0.0,
             _ => spent_ps / count,
         }
+    }
+
+    /// What one of a cause takes that no unit met: a program may sync once, at its end.
+    fn unmet_ps(&self) -> ByCause<f64> {
+        let mut unmet_ps = [0.0; Cause::ALL.len()];
+        unmet_ps[Cause::Sync as usize] = if self.store_known && self.flushes { 1e3 } else { 0.0 };
+        unmet_ps
     }
 }
 
@@ -158,10 +170,13 @@ pub(super) struct StoreWork {
 }
 
 impl StoreWork {
-    /// So many of each cause tell what one takes: of the store, pages.
-    fn enough(self) -> ByCause<u64> {
+    /// So many of each cause tell what one takes: of the store, pages; of flushes, those of writes one after another.
+    fn enough(self, flushes: bool) -> ByCause<u64> {
         let mut enough = [PAGES_IN_A_UNIT; Cause::ALL.len()];
         enough[Cause::Store as usize] = PAGES_IN_A_UNIT.saturating_mul(self.read);
+        if flushes {
+            enough[Cause::Sync as usize] = PAGES_IN_A_UNIT.saturating_mul(self.write);
+        }
         enough
     }
 
@@ -239,10 +254,12 @@ impl Plan {
 impl Sampler {
     /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
     /// kernel so long besides for one that is read, and what the store begins by itself, and what waits for it to be
-    /// written, so long; what is not of the start is counted by the accounts `apart`.
+    /// written, so long, and whose syncs have memory flushed, or not; what is not of the start is counted by the accounts
+    /// `apart`.
     pub fn new(
         (asked, warming): (Sampling, Warming),
         (store_ps, fault_ps, (settling_ps, backlog_ps)): (Option<(u64, u64)>, u64, (u64, u64)),
+        flushes: bool,
         seed: u64,
         [apart, start_account]: [Account; 2],
     ) -> Result<Self, String> {
@@ -258,9 +275,11 @@ impl Sampler {
             periods: 0,
             events: 0,
             pilot: true,
-            rates: Rates { store_known: store_ps.is_some(), ..Rates::default() },
+            rates: Rates { store_known: store_ps.is_some(), flushes, ..Rates::default() },
             since_ps: 0,
             settled_ps: 0,
+            at_work: Vec::new(),
+            synced: 0,
             detailed_ps: 0,
             skimmed: Vec::new(),
             first: Unit::NONE,
@@ -272,6 +291,7 @@ impl Sampler {
             units: Vec::new(),
             began: Began::default(),
             kept: Kept::default(),
+            start_kept: Kept::default(),
             activity: Activity::default(),
         })
     }
@@ -281,11 +301,13 @@ impl Sampler {
             random: self.random.clone(),
             apart: self.apart.fork(),
             start_account: self.start_account.fork(),
+            at_work: self.at_work.clone(),
             units: self.units.clone(),
             skimmed: self.skimmed.clone(),
             began: self.began.clone(),
             start_began: self.start_began.clone(),
             kept: self.kept.clone(),
+            start_kept: self.start_kept.clone(),
             activity: self.activity.clone(),
             ..*self
         }
@@ -320,6 +342,7 @@ impl Sampler {
 impl Machine {
     /// Begins to sample, for the region of interest has begun.
     pub(super) fn begin_sampling(&mut self, now_ps: u64) {
+        self.syncing.begin_counting();
         let sums = self.unit_sums(now_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.since_ps = now_ps;
@@ -367,6 +390,23 @@ impl Machine {
         self.sampler.as_ref().is_some_and(|sampler| sampler.phase == Phase::Settling)
     }
 
+    /// What a sync takes that begins now: where it has memory flushed, in nanoseconds of the store's own times, else it is
+    /// one that waits for what is on its way; and how long that takes by the units so far, in picoseconds. Nothing unless
+    /// the run is sampled.
+    pub(super) fn sync_work(&self) -> (u64, u64) {
+        let Some(sampler) = &self.sampler else { return (0, 0) };
+        if !sampler.rates.flushes {
+            return (1, sampler.rates.of(Cause::Sync).round() as u64);
+        }
+        let work = self.organization.flush_writes().saturating_mul(sampler.work_ns.write);
+        (work, self.syncing.flush_ps(work))
+    }
+
+    /// Whether what happens now is passed over.
+    pub(super) fn passes_over(&self) -> bool {
+        self.sampler.as_ref().is_some_and(|sampler| sampler.phase == Phase::Skimming)
+    }
+
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
     pub(super) fn settle(&mut self) -> Result<(), MachineError> {
         let Some(at_ps) = self.next_until_quiet()? else {
@@ -394,23 +434,27 @@ impl Machine {
             write_back_ps: work_ps(sampler.work_ns.write),
         };
         self.functional = true;
-        let running = self.contexts.iter().filter(|context| context.doing == Doing::Running);
+        let at_work = self.contexts.iter().zip(&sampler.at_work).filter(|(_, at_work)| **at_work);
+        let running = at_work.map(|(it, _)| it).filter(|it| it.doing == Doing::Running);
         let waited_ps = running.clone().map(|context| context.now_ps.saturating_sub(ended_ps));
         let (running, waited_ps) = (running.count() as u64, waited_ps.sum::<u64>());
         self.resume_at(settled_ps);
         // What threads still had to wait for is time of the run; that nobody goes on until all is
-        // quiet is not.
+        // quiet is not. What is left of a flush that threads sleep for is told as what follows.
         if let Some(sampler) = &mut self.sampler {
             sampler.detailed_ps += waited_ps / running.max(1);
         }
-        let began = self.unit_sums(settled_ps);
+        self.charge_all(settled_ps);
+        let mut began = self.unit_sums(settled_ps);
         if let Some(sampler) = &mut self.sampler {
+            began.counts[Cause::Sync as usize] = sampler.synced;
             sampler.skim_began = began;
         }
         self.schedule_phase(at_ps);
     }
 
     fn end_skim(&mut self, now_ps: u64) {
+        self.charge_all(now_ps);
         let skimmed = self.skimmed(now_ps);
         if let Some(sampler) = &mut self.sampler {
             sampler.skimmed.push(skimmed);
@@ -441,7 +485,7 @@ impl Machine {
                 std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
                 // Intervals of the start are followed by units.
                 sampler.apart.intervals = std::mem::take(&mut sampler.start_account.intervals);
-                sampler.kept = Kept::default();
+                sampler.start_kept = std::mem::take(&mut sampler.kept);
             }
             std::mem::swap(&mut self.account, &mut sampler.apart);
             let Kept { times, activity: measured } = std::mem::take(&mut sampler.kept);
@@ -470,20 +514,28 @@ impl Machine {
         let times: Vec<_> = self.threads.iter().map(|thread| thread.times).collect();
         let contexts = self.contexts.len() as f64;
         let Some(sampler) = &mut self.sampler else { return };
+        std::mem::swap(&mut self.account, &mut sampler.apart);
         let unit = sampler.began.measure(now_ps, &sums, contexts);
         sampler.rates.add(unit.spent_ps, unit.counts);
         sampler.detailed_ps += sampler.change(Phase::Settling, now_ps);
         sampler.settled_ps = now_ps;
+        sampler.at_work = self.contexts.iter().map(|it| it.doing != Doing::Idle).collect();
+        sampler.synced = sums.counts[Cause::Sync as usize];
         if !counts {
             sampler.pilot = false;
             sampler.first = unit;
             sampler.start = sampler.start_began.measure(now_ps, &sums, contexts);
             sampler.origin_ps = now_ps;
+        } else if sampler.units.is_empty() && unit.instructions == 0 {
+            // All waited, and the start still tells of the run.
+            std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
+            sampler.apart.intervals = std::mem::take(&mut sampler.start_account.intervals);
+            sampler.kept = std::mem::take(&mut sampler.start_kept);
+            return;
         } else {
             sampler.units.push(unit);
         }
         sampler.kept = Kept { times, activity };
-        std::mem::swap(&mut self.account, &mut sampler.apart);
     }
 
     /// Ends the unit under way, if one is, because the run has ended.
@@ -502,8 +554,12 @@ impl Machine {
     /// Charges what waits up to now, so that each unit has its own time.
     pub(super) fn charge_all(&mut self, now_ps: u64) {
         for thread in &mut self.threads {
-            if thread.clock_ps < now_ps {
-                thread.charge_until(thread.waits_on(), now_ps);
+            if thread.clock_ps >= now_ps {
+                continue;
+            }
+            match thread.state {
+                State::OnMemory => thread.charge_sync(&Timeline::new(), now_ps),
+                _ => thread.charge_until(thread.waits_on(), now_ps),
             }
         }
     }
@@ -565,10 +621,15 @@ impl Machine {
             ..Sums::default()
         };
         sums.counts[Cause::Store as usize] = self.store_work(&report);
+        sums.counts[Cause::Sync as usize] = self.syncing.work(now_ps);
         for (stage, latency_ps) in account.latencies_by_stage(|level| self.hit_latency_ps(level)) {
             sums.latency_ps[Cause::of(stage) as usize] += latency_ps;
         }
         for thread in &self.threads {
+            sums.ready_ps += thread.times[Stage::Ready as usize];
+            for cause in 0..Cause::ALL.len() {
+                sums.synced_ps[cause] += thread.synced_ps[cause];
+            }
             for (owner, time_ps) in thread.times.iter().enumerate() {
                 match owner {
                     BLOCKED | IDLE => continue,
@@ -663,6 +724,7 @@ impl Machine {
         };
         let report = self.organization_report();
         counts[Cause::Store as usize] = self.store_work(&report);
+        counts[Cause::Sync as usize] = self.syncing.work(now_ps);
         let (misses, lookups) = self.misses_and_lookups();
         let totals = Totals {
             instructions: self.instructions(),
@@ -674,7 +736,8 @@ impl Machine {
             pilot: sampler.first,
             in_bursts: sampler.in_bursts,
             start,
-            enough: sampler.work_ns.enough(),
+            enough: sampler.work_ns.enough(sampler.rates.flushes),
+            unmet_ps: sampler.rates.unmet_ps(),
             skimmed,
         };
         Some((units, lengths, totals))
@@ -687,16 +750,23 @@ impl Began {
         let time_ps = now_ps - self.at_ps;
         let before = &self.sums;
         let counts = less(end.counts, before.counts);
-        let spent = less(end.spent_ps, before.spent_ps);
+        let synced = less(end.synced_ps, before.synced_ps);
+        let spent = less(less(end.spent_ps, before.spent_ps), synced);
         // As many threads run as are at work, as far as there is room for them; while one waits for
         // the store, another may run.
         let live = (end.live_ps - before.live_ps) as f64 / time_ps as f64;
         let worked_ps = time_ps as f64 * live.min(contexts);
         let mut spent_ps = spent.map(|ps| ps as f64);
         let paths_ps = (end.paths_ps - before.paths_ps) as f64;
-        spent_ps[Cause::Store as usize] = 0.0;
-        let rest_ps = worked_ps - paths_ps - spent_ps.iter().sum::<f64>();
-        spent_ps[Cause::Store as usize] = rest_ps.max(0.0);
+        let ready_ps = (end.ready_ps - before.ready_ps) as f64;
+        let of_store_ps = std::mem::take(&mut spent_ps[Cause::Store as usize]) - ready_ps;
+        let of_syncs_ps = synced.iter().sum::<u64>() as f64;
+        let rest_ps = (worked_ps - paths_ps - spent_ps.iter().sum::<f64>()).max(0.0);
+        // Threads may have waited for both at a time: each has as large a part as they waited for it.
+        let waited_ps = of_store_ps + of_syncs_ps;
+        let share = if waited_ps > 0.0 { of_syncs_ps / waited_ps } else { 0.0 };
+        spent_ps[Cause::Sync as usize] = rest_ps * share;
+        spent_ps[Cause::Store as usize] = rest_ps * (1.0 - share);
         Unit {
             time_ps,
             worked_ps,

@@ -5,6 +5,7 @@ use super::causes::Cause;
 use super::files::OpenFiles;
 use super::memory::TransferIo;
 use super::polling::Sleep;
+use crate::sampling::{self, ByCause};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
@@ -391,6 +392,8 @@ pub struct Thread {
     pub clock_ps: u64,
     /// Time by owner.
     pub times: [u64; OWNERS],
+    /// Time of syncs that wait for memory, by causes.
+    pub synced_ps: ByCause<u64>,
     /// Signals passed.
     pub signals: u64,
     /// The fault under way.
@@ -442,6 +445,7 @@ impl Thread {
             position_instructions: 0,
             clock_ps: 0,
             times: [0; OWNERS],
+            synced_ps: ByCause::default(),
             signals: 0,
             fault: None,
             site: UNKNOWN_SITE,
@@ -494,6 +498,15 @@ impl Thread {
         if let Some(fault) = &mut self.fault {
             part.add_to(&mut fault.times);
         }
+    }
+
+    /// Charges all time until `until_ps` of a sync that waits for memory, as [`Thread::charge_tail`] does.
+    pub fn charge_sync(&mut self, request: &Timeline, until_ps: u64) {
+        let before = Stage::ControllerQueue;
+        for (stage, ps) in tail(request, before, until_ps - self.clock_ps).iter() {
+            self.synced_ps[sampling::Cause::of(stage) as usize] += ps;
+        }
+        self.charge_tail(request, before, until_ps);
     }
 
     /// What it slept before it polled for a transfer that ended then, and was charged as blocked, goes to the stages

@@ -233,12 +233,14 @@ impl Machine {
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 }
             } else {
-                if self.shared.access(line, &mut self.dropped).is_none() {
+                if self.shared.access(line, &mut self.dropped).is_some() {
+                    self.account.shared_hits += 1;
+                } else if self.another_holds(core, line) {
+                    self.account.cache_transfers += 1;
+                } else {
                     self.account.memory_reads += 1;
                     self.warm_in_memory(core, line, false, now_ps);
                     self.shared.fill(line, false, 0, &mut self.dropped);
-                } else {
-                    self.account.shared_hits += 1;
                 }
                 self.warm_ahead(core, line, now_ps);
                 let caches = &mut self.cores[core].caches;

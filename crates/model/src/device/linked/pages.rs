@@ -104,6 +104,11 @@ pub trait Pages: Clone {
     /// How many pages it has.
     fn pages(&self) -> u64;
 
+    /// Over so many units they are interleaved, each of which takes one after another.
+    fn units(&self) -> u64 {
+        1
+    }
+
     /// Takes a page at `now_ps`, which never goes back between calls.
     ///
     /// # Panics

@@ -4,6 +4,8 @@ use super::action::Action;
 use super::controller::{Controller, FILLING, READING, append_tail};
 use super::write_back::WriteBack;
 use crate::cache::{Place, WayRef, flag};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use tierscope_kernel::Timeline;
 
 /// A flush under way.
@@ -63,6 +65,28 @@ impl Controller {
     /// Where the time of the last flush went, up to the last write-back that has reached the store.
     pub(super) fn flush_stages(&self) -> Timeline {
         self.flush_stages
+    }
+
+    /// How long a flush would take of a store of so many units, in writes of a page: as many are under way at a time as
+    /// the buffer holds, each behind those before it of its unit.
+    pub(super) fn flush_writes(&self, units: u64) -> u64 {
+        let room = self.write_backs.capacity() - self.places_kept(true);
+        let (mut units, mut under_way) = (vec![0; units as usize], BinaryHeap::new());
+        let (mut now, mut from) = (0, 0);
+        while let Some((way, page)) = self.tags.next_dirty(from) {
+            from = self.tags.frame(way) + 1;
+            let first = page << (self.page_shift - self.sector_shift);
+            let dirty = self.dirty_sectors(way);
+            for sector in (0..64).filter(|sector| dirty >> sector & 1 == 1) {
+                if under_way.len() >= room {
+                    now = under_way.pop().map_or(now, |Reverse(end)| end);
+                }
+                let unit = (first + sector) as usize % units.len();
+                units[unit] = now.max(units[unit]) + 1;
+                under_way.push(Reverse(units[unit]));
+            }
+        }
+        units.into_iter().max().unwrap_or(0)
     }
 
     /// As [`Controller::flush`], for the pages that hold `bytes` bytes from `address` on; with

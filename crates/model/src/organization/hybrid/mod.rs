@@ -411,6 +411,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Hy
         self.controller.flush_stages()
     }
 
+    fn flush_writes(&self) -> u64 {
+        self.controller.flush_writes(self.store.device().units())
+    }
+
     fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
         let tags_before = self.controller.tag_bytes_moved();
         let written = self.controller.warm_flush();

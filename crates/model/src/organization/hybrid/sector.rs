@@ -115,6 +115,11 @@ impl Controller {
         }
     }
 
+    /// The sectors of a dirty page that are.
+    pub(super) fn dirty_sectors(&self, way: WayRef) -> u64 {
+        self.sectors.as_ref().map_or(1, |sectors| sectors.of(self.tags.frame(way))[DIRTY])
+    }
+
     /// A page has come to `way`: none of its sectors is there.
     pub(super) fn forget_sectors(&mut self, way: WayRef) {
         if let Some(sectors) = &mut self.sectors {

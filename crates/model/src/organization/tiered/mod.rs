@@ -476,6 +476,10 @@ impl<D: Device + Send + 'static, S: Device + Send + 'static> Organization for Ti
         self.near.as_ref().map_or_else(Timeline::new, |near| near.flush_stages)
     }
 
+    fn flush_writes(&self) -> u64 {
+        self.near.as_ref().map_or(0, |near| near.tags.dirty_lines())
+    }
+
     fn warm_flush(&mut self, now_ps: u64) -> PagesMoved {
         self.warm_write_back_all(now_ps)
     }

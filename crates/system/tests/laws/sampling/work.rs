@@ -9,7 +9,7 @@ const LINE_BYTES: u64 = 64;
 const PAGE_BYTES: u64 = 4096;
 
 /// The workloads' names, each with what it does.
-pub const WORKLOADS: [(&str, &str); 10] = [
+pub const WORKLOADS: [(&str, &str); 12] = [
     ("uniform", "updates of elements drawn uniformly"),
     ("two threads", "the same, by two threads"),
     ("mixed", "updates, one in ten of which jumps, and the others go on in order"),
@@ -20,10 +20,19 @@ pub const WORKLOADS: [(&str, &str); 10] = [
     ("phases", "by turns of 400,000 accesses: uniform, in order, by Zipf's law, an eighth of it"),
     ("filter", "a scan in order with a store of one line in ten to a random place"),
     ("chase", "loads that depend on each other"),
+    (
+        "log",
+        "updates drawn uniformly; behind each thousand, four pages appended to a file, which is synced",
+    ),
+    ("mail", "a mail server: files deleted, appended to, synced and read by 16 threads"),
 ];
 
 /// One of [`WORKLOADS`] over so much memory, without an end that matters: a run is bounded by a limit.
 pub fn work(name: &str, bytes: u64, seed: u64) -> Box<dyn Stream> {
+    let generate = |name: &str, parameters: &[(String, serde_json::Value)]| {
+        let generator = generator::find(name).expect("it is built in");
+        generator.make(parameters, seed).expect("its parameters are right").0
+    };
     let gups = |sets: &[(&str, serde_json::Value)]| {
         let table = ("table".to_owned(), format!("{bytes}B").into());
         let updates = ("updates".to_owned(), (1u64 << 40).into());
@@ -32,14 +41,17 @@ pub fn work(name: &str, bytes: u64, seed: u64) -> Box<dyn Stream> {
             parameters.retain(|(known, _)| known != name);
             parameters.push(((*name).to_owned(), value.clone()));
         }
-        let generator = generator::find("gups").expect("gups is built in");
-        generator.make(&parameters, seed).expect("its parameters are right").0
+        generate("gups", &parameters)
     };
     match name {
         "uniform" => gups(&[]),
         "two threads" => gups(&[("threads", 2.into())]),
         "mixed" => gups(&[("random", 0.1.into())]),
         "strided" => gups(&[("random", 0.into()), ("step", "4KiB".into())]),
+        "mail" => {
+            let files = ("files".to_owned(), (bytes >> 16).into());
+            generate("filebench/varmail", &[files, ("loops".to_owned(), 100_000.into())])
+        }
         "small" => gups(&[("table", format!("{}B", bytes / 8).into())]),
         _ => Box::new(Walk::new(name, bytes, seed)),
     }
@@ -98,7 +110,21 @@ impl Walk {
                 Op::store(at(self.uniform(index, self.bytes / 2) + self.bytes / 2), 8, 6)
             }
             "filter" => Op::load(at(self.in_order(index) / 2), 8, 6),
+            "log" => Op::store(at(self.uniform(index, self.bytes)), 8, 6),
             _ => Op::load(at(self.uniform(index, self.bytes)), 8, 6).with_flags(FLAG_DEPENDENT),
+        }
+    }
+
+    /// What comes before a part of the log's updates: those before them are appended, and synced.
+    fn append(&self, turn: u64, out: &mut Vec<Op>) {
+        let length = 4 * PAGE_BYTES;
+        let offset = turn * length % (self.bytes / 4);
+        match turn {
+            0 => Call::Open { file: 1, size: self.bytes / 4 }.encode(1, out),
+            _ => {
+                Call::Write { file: 1, offset, length, address: BASE + offset }.encode(1, out);
+                Call::SyncData { file: 1 }.encode(1, out);
+            }
         }
     }
 }
@@ -110,6 +136,9 @@ impl Stream for Walk {
             Call::Map { address, length, flags, file: NO_FILE, offset: 0 }.encode(1, out);
         }
         for _ in 0..limit {
+            if self.kind == "log" && self.position.is_multiple_of(1_000) {
+                self.append(self.position / 1_000, out);
+            }
             out.push(self.op(self.position));
             self.position += 1;
         }
