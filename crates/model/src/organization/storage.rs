@@ -243,6 +243,17 @@ impl OrganizationDescription for StorageSpec {
         {
             check_group(&format!("{path}.{name}"), size, page, problems);
         }
+        if self.readahead_release.is_some_and(|release| release < Release::V6_18)
+            && self.largest_folio > page
+        {
+            problems.add(
+                "contradiction",
+                format!("{path}.largest_folio"),
+                self.largest_folio.to_string(),
+                format!("the page cache had single pages when files were read ahead so ({path}.readahead_release)"),
+                format!("write {page}, or 6.18 as {path}.readahead_release"),
+            );
+        }
         if let Some(cache) = &self.buffer_cache {
             cache.check_with(&format!("{path}.buffer_cache"), page, problems);
         }

@@ -486,6 +486,8 @@ pub enum Feel {
     Mapped,
     /// Loads and stores of the same four lines by four threads.
     Contended,
+    /// The same by three, while a fourth unmaps what it has written, over and over.
+    Unmapped,
     /// Eight threads that compute and wake each other.
     Switches,
     /// A process that forks others, which read and write what it has; they take turns.
@@ -693,6 +695,14 @@ impl Feel {
             Updates => vec![updates(0, 700)],
             Parallel => together((0..4).map(|thread| updates(thread, 200)).collect()),
             Contended => together((0..4).map(|_| contended()).collect()),
+            Unmapped => {
+                let pages = 16;
+                let at = ANONYMOUS + (1 << 20);
+                let write = (0..pages).map(|page| Op::store(at + page * PAGE, 8, 10)).collect();
+                let unmap = call(Call::Unmap { address: at, length: pages * PAGE });
+                let round = [write, unmap].concat();
+                together(vec![repeat(&round, 8), contended(), contended(), contended()])
+            }
             Files => vec![files()],
             Synced => vec![synced()],
             Shrinking => vec![shrinking()],
@@ -815,12 +825,13 @@ const TAGS_IN_DRAM: Sets<'static> = &[
     ("hybrid.cache.tags", "dram"),
     ("hybrid.cache.tag_cache", "{ capacity = \"256B\", ways = 1 }"),
 ];
+const RELEASE_6_18: Sets<'static> = &[("storage.readahead_release", "6.18")];
 const DIRECT_MAPPED: Sets<'static> = &[("hybrid.cache.ways", "1")];
 
 const CASES: &[Case] = &[
     case("seed", ALL, "2", Stream(512), "time", Either).with(FRAGMENTED),
     // The processor.
-    case("processor.cores", ALL, "1", Parallel, "time", Up),
+    case("processor.cores", ALL, "1", Contended, "time", Up),
     case("processor.threads_per_core", ALL, "2", Switches, "time", Either),
     case("processor.clock", ALL, "1GHz", Chase(64), "time", Up),
     case("processor.base_cpi", ALL, "1.0", Chase(64), "time", Up),
@@ -838,7 +849,7 @@ const CASES: &[Case] = &[
     case("processor.caches.L2.latency_cycles", ALL, "14", Chase(192), "time", Up),
     case("processor.caches.L2.shared", ALL, "true", Chase(192), "hits_l2", Down),
     case("processor.caches.L3.capacity", ALL, "1280KiB", Chase(512), "shared_cache_hits", Up),
-    case("processor.caches.L3.ways", ALL, "2", Steps(128, 16), "shared_cache_hits", Down)
+    case("processor.caches.L3.ways", ALL, "2", Chase(512), "shared_cache_hits", Either)
         .with(NO_L1_AND_L2),
     case("processor.caches.L3.line", ALL, "128B", Stream(512), "memory_reads", Down)
         .along(LINES_OF_128),
@@ -906,17 +917,17 @@ const CASES: &[Case] = &[
     case("os.paths.fork.lines", ALL, "512", Forks, "memory_reads", Up),
     case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
     case("os.paths.fork_page.lines", ALL, "64", Forks, "memory_reads", Up),
-    case("os.paths.shootdown.instructions", &[STORAGE], "90000", Parallel, "owner:fault", Up),
-    case("os.paths.shootdown.lines", &[STORAGE], "512", Parallel, "memory_reads", Up),
+    case("os.paths.shootdown.instructions", ALL, "90000", Unmapped, "owner:fault", Up),
+    case("os.paths.shootdown.lines", ALL, "512", Unmapped, "time", Up),
     case(
         "os.paths.shootdown_interrupt.instructions",
-        &[STORAGE],
+        ALL,
         "90000",
-        Parallel,
+        Unmapped,
         "owner:interrupt",
         Up,
     ),
-    case("os.paths.shootdown_interrupt.lines", &[STORAGE], "512", Parallel, "memory_reads", Up),
+    case("os.paths.shootdown_interrupt.lines", ALL, "512", Unmapped, "owner:interrupt", Up),
     // DRAM.
     case("dram.part", ALL, "ddr3-1600-4gb-x8", Chase(512), "time", Down),
     case("dram.channels", ALL, "1", Stream(512), "time", Up),
@@ -1083,7 +1094,7 @@ const CASES: &[Case] = &[
     // A drive.
     case("ssd.capacity", &[SSD], "1MiB", Updates, "ends", Down),
     case("ssd.page", &[SSD], "2KiB", Updates, "time", Either),
-    case("ssd.queue_depth", &[SSD], "1", Parallel, "time", Up),
+    case("ssd.queue_depth", &[SSD], "1", Parallel, "time", Either),
     case("ssd.split", &[SSD], "2", Updates, "time", Either),
     case("ssd.striping", &[SSD], "p-c-w-d", Updates, "time", Either),
     case("ssd.initial", &[SSD], "erased", Updates, "time", Down),
@@ -1410,8 +1421,8 @@ const CASES: &[Case] = &[
     case("storage.memory_limit", &[STORAGE], "512KiB", Crowded, "swap_out_pages", Up),
     case("storage.initial", &[STORAGE], "prefilled", Updates, "owner:page_cache", Up),
     case("storage.readahead", &[STORAGE], "0B", Files, "readahead_pages", Down),
-    case("storage.readahead_release", &[STORAGE], "6.18", Files, "readahead_pages", Either),
-    case("storage.largest_folio", &[STORAGE], "2MiB", Files, "time", Either),
+    case("storage.readahead_release", &[STORAGE], "2.6.32", Mapped, "readahead_requests", Either),
+    case("storage.largest_folio", &[STORAGE], "2MiB", Files, "time", Either).with(RELEASE_6_18),
     case("storage.largest_request", &[STORAGE], "4KiB", Files, "owner:block_layer", Up),
     case("storage.fault_around", &[STORAGE], "4KiB", Mapped, "minor_faults", Up),
     case("storage.swap_cluster_pages", &[STORAGE], "1", Updates, "readahead_pages", Down),
@@ -1419,17 +1430,17 @@ const CASES: &[Case] = &[
     case("storage.swap_readahead", &[STORAGE], "fixed-cluster", Updates, "readahead_pages", Up),
     case("storage.swap_discard", &[SSD], "true", Unmapping, "drive:trimmed_pages", Up),
     case("storage.reclaim", &[STORAGE], "lru", Crowded, "major_faults", Either),
-    case("storage.reclaim", &[STORAGE], "active-inactive", Crowded, "activated_pages", Either),
+    case("storage.reclaim", &[STORAGE], "active-inactive", Crowded, "deactivated_pages", Either),
     case(
         "storage.reclaim",
         &[STORAGE],
         "active-inactive-2.6.32",
         Crowded,
-        "refaults_activated",
-        Down,
+        "reclaim_scanned_pages",
+        Either,
     ),
     case("storage.reclaim", &[STORAGE], "generations", Crowded, "activated_pages", Either),
-    case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Up),
+    case("storage.swappiness", &[STORAGE], "200", Crowded, "swap_out_pages", Either),
     case("storage.watermark_scale", &[STORAGE], "0.1", Updates, "background_reclaimed_pages", Up),
     case("storage.dirty_writeback", &[STORAGE], "0s", Files, "file_write_back_pages", Either)
         .with(&[("storage.dirty_writeback", "100us"), ("storage.dirty_expire", "100us")]),

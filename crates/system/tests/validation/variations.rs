@@ -96,8 +96,16 @@ const CHANGES: &[Sets<'static>] = &[
     &[("hybrid.controller_latency", "7ns")],
     &[("storage.initial", "prefilled")],
     &[("storage.readahead", "0B")],
-    &[("storage.readahead", "4MiB"), ("storage.largest_folio", "2MiB")],
-    &[("storage.largest_folio", "64KiB"), ("storage.fault_around", "4KiB")],
+    &[
+        ("storage.readahead_release", "6.18"),
+        ("storage.readahead", "4MiB"),
+        ("storage.largest_folio", "2MiB"),
+    ],
+    &[
+        ("storage.readahead_release", "6.18"),
+        ("storage.largest_folio", "64KiB"),
+        ("storage.fault_around", "4KiB"),
+    ],
     &[("storage.largest_request", "4KiB"), ("storage.fault_around", "2MiB")],
     &[("storage.swap_cluster_pages", "1")],
     &[("storage.swap_cluster_pages", "32")],
