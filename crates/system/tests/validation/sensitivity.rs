@@ -701,7 +701,8 @@ impl Feel {
                 let write = (0..pages).map(|page| Op::store(at + page * PAGE, 8, 10)).collect();
                 let unmap = call(Call::Unmap { address: at, length: pages * PAGE });
                 let round = [write, unmap].concat();
-                together(vec![repeat(&round, 8), contended(), contended(), contended()])
+                let used = repeat(&contended(), 8);
+                together(vec![repeat(&round, 8), used.clone(), used.clone(), used])
             }
             Files => vec![files()],
             Synced => vec![synced()],
@@ -918,7 +919,7 @@ const CASES: &[Case] = &[
     case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
     case("os.paths.fork_page.lines", ALL, "64", Forks, "memory_reads", Up),
     case("os.paths.shootdown.instructions", ALL, "90000", Unmapped, "owner:fault", Up),
-    case("os.paths.shootdown.lines", ALL, "512", Unmapped, "time", Up),
+    case("os.paths.shootdown.lines", ALL, "512", Unmapped, "memory_reads", Up),
     case(
         "os.paths.shootdown_interrupt.instructions",
         ALL,
@@ -927,7 +928,7 @@ const CASES: &[Case] = &[
         "owner:interrupt",
         Up,
     ),
-    case("os.paths.shootdown_interrupt.lines", ALL, "512", Unmapped, "owner:interrupt", Up),
+    case("os.paths.shootdown_interrupt.lines", ALL, "512", Unmapped, "memory_reads", Up),
     // DRAM.
     case("dram.part", ALL, "ddr3-1600-4gb-x8", Chase(512), "time", Down),
     case("dram.channels", ALL, "1", Stream(512), "time", Up),
@@ -1175,7 +1176,7 @@ const CASES: &[Case] = &[
     case("haste.queue_depth", &[HASTE], "1", Parallel, "time", Up),
     case("haste.scheduler_latency", &[HASTE], "20us", Updates, "stage:device", Up),
     case("haste.buffers", &[HASTE], "1", Parallel, "time", Up),
-    case("haste.nodes", &[HASTE], "7", Updates, "time", Either),
+    case("haste.nodes", &[HASTE], "7", Parallel, "time", Either),
     case("haste.ring_bandwidth", &[HASTE], "40MB/s", Updates, "stage:device", Up),
     case("haste.ring_latency", &[HASTE], "20us", Updates, "time", Up),
     case("haste.controllers", &[HASTE], "1", Parallel, "time", Up)

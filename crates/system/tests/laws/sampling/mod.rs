@@ -154,7 +154,9 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
         assert!(latency.abs() < wide + 0.06, "{name}: latency {latency:+.3} of {wide:.3}");
         if whole.store_bytes.read > 0 {
             let read = off(|r| r.store_bytes.read as f64);
-            assert!(read.abs() < 0.06, "{name}: bytes read are {read:+.3}");
+            // Windows of readahead from swap follow their hits, which are few and by chance.
+            let most = if name == "storage" { 0.08 } else { 0.06 };
+            assert!(read.abs() < most, "{name}: bytes read are {read:+.3}");
         }
     }
 }
