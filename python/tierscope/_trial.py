@@ -154,6 +154,10 @@ def _foreseen(
     if pace is None:
         return _unknown("too little was simulated in the time of the trial")
     before = _before(region, first, within, in_all)
+    if before is None:
+        return _unknown(
+            "how fast what is skipped passes was not seen in the time of the trial", slowest
+        )
     rest = _within(machines, work, region, limit, in_all, within, first)
     if rest is None:
         return _unknown("too little was simulated in the time of the trial", slowest)
@@ -161,18 +165,18 @@ def _foreseen(
     # A trace may end before a limit is reached.
     least_s = PROBE_S if for_devices(work) else max(PROBE_S, least_s)
     found = _bounds((least_s, likely_s, most_s), time_limit_s, runs)
-    return Outlook(found, before[1] * runs, None, slowest)
+    return Outlook(found, min(before[1] * runs, found["likely"]), None, slowest)
 
 
-def _before(region: Region, first: Trial, within: Trial, in_all: int | None) -> Spans:
-    """How long what is skipped takes, at the speed that a trial of it had."""
+def _before(region: Region, first: Trial, within: Trial, in_all: int | None) -> Spans | None:
+    """How long what is skipped takes, at the speed of a trial of it; nothing where none was seen."""
     if region.skip is None:
         return 0.0, 0.0, 0.0
     ((measure, amount),) = bound("what is skipped", region.skip).items()
     # Warming without times has only the region's own speed to go by.
     pace = first.pace(measure) or within.pace(measure)
     if pace is None:
-        return 0.0, 0.0, 0.0
+        return None
     if measure == "accesses" and in_all is not None:
         amount = min(amount, in_all)
     return _spans(amount, pace)

@@ -57,6 +57,8 @@ def test_what_is_skipped_is_no_measure_of_what_is_simulated() -> None:
     before_s = data["wall_before_region_s"]
     assert 0 < before_s < wall["likely"], "it is warmed, which is quicker than the region"
     assert before_s < wall["likely"] - before_s
+    ended = _plan.plan([ts.system("oracle/quick")], work, skip="500M", time_limit_s=1.0).data
+    assert ended["wall_before_region_s"] <= ended["wall_s"]["likely"] <= 1.0
     assert 0 < wall["least"] <= wall["most"] / 9
 
 
