@@ -169,7 +169,7 @@ def _foreseen(
 
 
 def _before(region: Region, first: Trial, within: Trial, in_all: int | None) -> Spans | None:
-    """How long what is skipped takes, at the speed of a trial of it; nothing where none was seen."""
+    """How long what is skipped takes, at the speed of a trial of it; nothing where it saw none."""
     if region.skip is None:
         return 0.0, 0.0, 0.0
     ((measure, amount),) = bound("what is skipped", region.skip).items()
