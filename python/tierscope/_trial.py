@@ -15,6 +15,7 @@ from tierscope._result import Result
 from tierscope._run import NoResultError, Progress, compare
 from tierscope._system import System
 from tierscope._workload import Program, Workload, for_devices
+from tierscope.errors import RunError
 
 PROBE_S = 0.8
 """Wall-clock time for which each run is tried."""
@@ -226,7 +227,8 @@ def _share(
     warming = "untimed" if region.warming == "untimed" else "functional"
     passed = first
     if region.skip is None or region.warming == "detailed":
-        passed, _ = _tried(machines, work, skip=max(1, (in_all or _NEVER) - 1), warming=warming)
+        before = max(1, (in_all or _NEVER) - 1)
+        passed, _ = _tried(machines, work, may_end=True, skip=before, warming=warming)
     detail, quick = within.pace(), passed.pace()
     if detail is None or quick is None:
         return 1.0
@@ -244,16 +246,28 @@ def _likely(pace: Pace) -> float:
 
 
 def _tried(
-    machines: Sequence[System], work: Workload, *, probe_s: float | None = None, **region: Any
+    machines: Sequence[System],
+    work: Workload,
+    *,
+    probe_s: float | None = None,
+    may_end: bool = False,
+    **region: Any,
 ) -> tuple[Trial, Result | None]:
     """What a trial has seen and found; nothing found where nothing was simulated.
+
+    Args:
+        machines: what is tried.
+        work: the workload.
+        probe_s: how long; less where it ends before.
+        may_end: whether the workload may end before its region begins.
+        region: as of :func:`compare`.
 
     Raises:
         KeyboardInterrupt: where a request to end came meanwhile: a trial's result is nobody's wish.
     """
     trial, heard = Trial(), len(received)
     found: Result | None = None
-    with contextlib.suppress(NoResultError):
+    with contextlib.suppress(RunError if may_end else NoResultError):
         found = compare(machines, work, time_limit_s=probe_s or PROBE_S, watch=trial, **region)
     if len(received) > heard or (found is not None and found.interrupted):
         raise KeyboardInterrupt
