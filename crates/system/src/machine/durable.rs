@@ -113,7 +113,7 @@ impl Syncing {
     /// How long a flush takes, in picoseconds, as those in detail did; by the store's own times before there was one.
     pub fn flush_ps(&self, work: u64) -> u64 {
         let ps = u128::from(work) * u128::from(self.flushed_ps);
-        ps.checked_div(self.flushed.into()).map_or(work * 1000, |ps| ps as u64)
+        ps.checked_div(self.flushed.into()).map_or(work.saturating_mul(1000), |ps| ps as u64)
     }
 
     /// Whether a thread waits.

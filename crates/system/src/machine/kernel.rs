@@ -315,17 +315,25 @@ impl Machine {
             match effect {
                 Effect::Shootdown(page) => {
                     self.account.shootdowns += 1;
-                    self.shot_down.push(self.paging.process_of(page));
+                    self.note_shot_down(page);
                     self.cores.iter_mut().for_each(|core| core.tlb.invalidate(page));
                 }
                 Effect::Flush(pages) => {
                     self.account.shootdowns += 1;
-                    self.shot_down.push(self.paging.process_of(pages.start));
+                    self.note_shot_down(pages.start);
                     self.cores.iter_mut().for_each(|core| core.tlb.forget(&pages));
                 }
                 Effect::Kept(place) => self.account.page_kept(place, &self.fixed),
                 Effect::Given(place) => self.account.page_given(place, &self.fixed),
             }
+        }
+    }
+
+    /// Each process once where its pages follow each other, as those of a call or of one that reclaim takes from do.
+    fn note_shot_down(&mut self, page: u64) {
+        let process = self.paging.process_of(page);
+        if self.shot_down.last() != Some(&process) {
+            self.shot_down.push(process);
         }
     }
 

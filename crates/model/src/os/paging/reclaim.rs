@@ -156,10 +156,8 @@ impl Memory for Evictor<'_> {
     }
 
     fn waits_for_write(&mut self, folio: u64) -> bool {
-        let Frame { owner, .. } = self.paging.frames.get(folio);
-        let is_file = matches!(owner, Owner::File(file, _) if !self.paging.is_in_swap(file));
+        let is_dirty = self.is_dirty_file(folio);
         let info = self.paging.frames.get_mut(folio);
-        let is_dirty = is_file && info.dirty;
         let is_written = info.transfer != 0 && info.transfer != HELD && !info.reading;
         if is_dirty || is_written {
             info.leaves = true;

@@ -103,12 +103,12 @@ impl Readahead {
         }
         cache.unmark(folio);
         let most = self.most(wanted);
+        let is_old = self.limits.release < Release::V6_18;
         let mark = (self.start + self.size).saturating_sub(self.async_size);
         if page == mark & !(folio.pages() - 1) {
             self.start += self.size;
             let next = next_size(self.size, most);
             // A window that had the next one with it is none to go by.
-            let is_old = self.limits.release < Release::V6_18;
             self.size = if is_old { next } else { self.size.max(next) };
         } else {
             // Of another stream: what is cached from here on was its window.
@@ -119,7 +119,7 @@ impl Readahead {
             self.start = start;
             self.size = next_size(start - page + wanted, most);
         }
-        if self.limits.release < Release::V6_18 {
+        if is_old {
             self.async_size = self.size;
             return self.add_window_on_demand(cache, page, most);
         }

@@ -120,7 +120,8 @@ impl Scan {
         if self.reclaimed == reclaimed || self.scanned - scanned < self.wanted {
             self.priority -= 1;
         }
-        if self.priority == 0 && self.reclaimed == 0 && self.cache_trim {
+        let is_new = lists.release == Release::V6_18;
+        if is_new && self.priority == 0 && self.reclaimed == 0 && self.cache_trim {
             // Again, and anonymous memory is looked at as well.
             (self.no_cache_trim, self.priority) = (true, FIRST_PRIORITY);
         }
@@ -250,17 +251,8 @@ impl Scan {
                 if saved >= CLUSTER { (saved, 0) } else { (0, saved) };
         }
         let in_background = matches!(self.who, Reclaimer::Background { .. });
-        while left[INACTIVE_ANONYMOUS as usize] > 0
-            || left[ACTIVE_FILE as usize] > 0
-            || left[INACTIVE_FILE as usize] > 0
-        {
-            for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
-                let pages = left[list as usize].min(CLUSTER);
-                if pages > 0 {
-                    left[list as usize] -= pages;
-                    self.reclaimed += self.shrink_list(lists, memory, pages, list);
-                }
-            }
+        while is_left(&left) {
+            self.reclaimed += self.take_turns(lists, memory, &mut left);
             if self.reclaimed > CLUSTER && self.priority < FIRST_PRIORITY && !in_background {
                 break;
             }
@@ -278,17 +270,8 @@ impl Scan {
         let to_the_end =
             matches!(self.who, Reclaimer::Direct { .. }) && self.priority == FIRST_PRIORITY;
         let mut reclaimed = 0;
-        while left[INACTIVE_ANONYMOUS as usize] > 0
-            || left[ACTIVE_FILE as usize] > 0
-            || left[INACTIVE_FILE as usize] > 0
-        {
-            for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
-                let pages = left[list as usize].min(CLUSTER);
-                if pages > 0 {
-                    left[list as usize] -= pages;
-                    reclaimed += self.shrink_list(lists, memory, pages, list);
-                }
-            }
+        while is_left(&left) {
+            reclaimed += self.take_turns(lists, memory, &mut left);
             if reclaimed < self.wanted || to_the_end {
                 continue;
             }
@@ -297,6 +280,24 @@ impl Scan {
             }
         }
         self.reclaimed += reclaimed;
+    }
+
+    /// A batch of each list of which something is left to look at; how many pages were reclaimed.
+    fn take_turns(
+        &mut self,
+        lists: &mut ActiveInactive,
+        memory: &mut dyn Memory,
+        left: &mut [u64; 4],
+    ) -> u64 {
+        let mut reclaimed = 0;
+        for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
+            let pages = left[list as usize].min(CLUSTER);
+            if pages > 0 {
+                left[list as usize] -= pages;
+                reclaimed += self.shrink_list(lists, memory, pages, list);
+            }
+        }
+        reclaimed
     }
 
     fn shrink_list(
@@ -446,6 +447,11 @@ impl ActiveInactive {
         }
         Balance::Shares { shares, parts }
     }
+}
+
+/// Whether something is left to look at: active pages of anonymous memory alone are none.
+fn is_left(left: &[u64; 4]) -> bool {
+    [INACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE].iter().any(|list| left[*list as usize] > 0)
 }
 
 /// Takes pages off a list's end (`isolate_lru_folios`): each folio with its order and flags.
