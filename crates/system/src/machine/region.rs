@@ -209,6 +209,10 @@ impl Machine {
         // A time of a region that has not begun by then is not one of these.
         if self.region.next().contains(&bound) {
             self.pass_bound(bound, now_ps);
+            if self.region.ended_by.is_some() {
+                // What still waits has waited up to here.
+                self.charge_all(now_ps);
+            }
         }
     }
 

@@ -551,7 +551,7 @@ impl Machine {
         }
     }
 
-    /// Charges what waits up to now, so that each unit has its own time.
+    /// Charges what waits up to now, where a unit or the region ends, so that it has all of its own time.
     pub(super) fn charge_all(&mut self, now_ps: u64) {
         for thread in &mut self.threads {
             if thread.clock_ps >= now_ps {
@@ -559,6 +559,12 @@ impl Machine {
             }
             match thread.state {
                 State::OnMemory => thread.charge_sync(&Timeline::new(), now_ps),
+                // Where its miss is delayed is known when that ends.
+                State::Running(context)
+                    if matches!(self.contexts[context].doing, Doing::Stalled(_)) =>
+                {
+                    thread.charge_until(Stage::ControllerQueue as usize, now_ps);
+                }
                 _ => thread.charge_until(thread.waits_on(), now_ps),
             }
         }
