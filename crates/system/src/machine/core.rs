@@ -802,18 +802,25 @@ pub(super) fn kernel_access(fixed: &Fixed, thread: &Thread, stage: Stage, left: 
 }
 
 /// Which line of the kernel's data a path touches when `left` of its lines are left, this one
-/// included. Half of them are its own, which every pass uses again; the others are descriptors of
-/// pages and requests, spread over the kernel's data. Each thread counts for itself, so that the
-/// choice does not depend on how batches interleave.
+/// included. Half of them are its own, which every pass uses again, and which do not all begin in the same sets of a
+/// cache; the others are descriptors of pages and requests, spread over the kernel's data. Each thread counts for
+/// itself, so that the choice does not depend on how batches interleave.
 fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
-    let (place, left) = (stage as u64 * OWN_LINES, u64::from(left));
+    let (stage, left) = (stage as u64, u64::from(left));
     if left.is_multiple_of(2) {
-        return place + left / 2 % OWN_LINES;
+        return stage * OWN_LINES + (left / 2 + stage * OWN_LINES / 32) % OWN_LINES;
     }
-    let pass = thread.position_instructions + left;
-    (pass.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % KERNEL_LINES
+    scattered((thread.position_instructions + left) ^ (stage << 56)) % KERNEL_LINES
+}
+
+/// A number as if drawn for this one. Passes that come at equal distances, as a program's do that faults again and again,
+/// must not meet the same few lines, as they would with a multiplication alone.
+#[inline]
+fn scattered(of: u64) -> u64 {
+    let folded = |value: u64| value ^ value >> 32;
+    folded(folded(of.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93))
 }
 
 /// Instructions of the program take their time.

@@ -108,7 +108,10 @@ impl Machine {
         }
         self.paging.tell_time(now_ps);
         match action {
-            Action::Arrive(id) => self.end_own_transfer(index, id, now_ps),
+            Action::Arrive(id) => {
+                self.threads[self.contexts[index].thread].carried = Some(id);
+                self.end_own_transfer(index, id, now_ps);
+            }
             Action::Copied(id) => self.end_copies_of(index, id, now_ps),
             Action::Resolve { page, write } => {
                 let major_faults = self.paging.counters.major_faults;
@@ -157,6 +160,8 @@ impl Machine {
                         self.leave(index, State::OnTransfer(id));
                         self.dispatch(index, now_ps);
                     }
+                } else if self.functional {
+                    self.warm_waited(index, id);
                 }
             }
             Action::Poll(id) => self.poll_after_sleep(index, id, now_ps),

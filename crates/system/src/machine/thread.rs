@@ -411,6 +411,8 @@ pub struct Thread {
     pub buffers: Vec<Buffer>,
     /// Frames of the buffer of its direct call, until that is under way.
     pub pinned: Vec<u64>,
+    /// The transfer that it has carried itself last.
+    pub carried: Option<TransferId>,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
     /// It is between the windows of a recording.
@@ -454,6 +456,7 @@ impl Thread {
             held: None,
             buffers: Vec::new(),
             pinned: Vec::new(),
+            carried: None,
             last_context: 0,
             between: false,
             called_at_ps: None,

@@ -305,4 +305,23 @@ impl Machine {
         while !self.paging.page_moved(id) {}
         self.end_transfer(id, 0, now_ps);
     }
+    /// A thread would have waited for a transfer, which has ended at once: it has polled, or been woken and switched to.
+    /// What these paths take is part of what the store takes; the lines that they touch are not.
+    pub(super) fn warm_waited(&mut self, index: usize, id: TransferId) {
+        let thread = self.contexts[index].thread;
+        if self.threads[thread].carried == Some(id) || self.fixed.in_dram.is_some() {
+            return;
+        }
+        let paths = &self.os.paths;
+        let ways = match self.fixed.driver.as_ref().filter(|driver| driver.polls()) {
+            Some(driver) => vec![(Stage::Driver, driver.poll)],
+            None => {
+                vec![(Stage::WakeUp, paths.wake_up), (Stage::ContextSwitch, paths.context_switch)]
+            }
+        };
+        let touched = ways.into_iter().filter(|(_, path)| path.lines > 0);
+        let touches: Vec<Step> =
+            touched.map(|(stage, path)| Step::Touch { stage, lines: path.lines }).collect();
+        self.threads[thread].do_first(&touches);
+    }
 }

