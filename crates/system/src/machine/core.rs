@@ -409,7 +409,8 @@ impl Machine {
                 if lines > 1 {
                     thread.steps.push_front(Step::Touch { stage, lines: lines - 1 });
                 }
-                thread.access = Some(kernel_access(&self.fixed, thread, stage, lines));
+                let by = (context.thread, &*thread);
+                thread.access = Some(kernel_access(&self.fixed, by, stage, lines));
             }
             Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
             Step::WriteBack { stage, address, bytes } => {
@@ -794,25 +795,31 @@ impl Machine {
     }
 }
 
-/// The access by which a path of the kernel touches the first of `left` lines.
+/// The access by which a path of the kernel, for the thread with this number, touches the first of `left` lines.
 #[inline]
-pub(super) fn kernel_access(fixed: &Fixed, thread: &Thread, stage: Stage, left: u32) -> Access {
-    let line = fixed.kernel_line + kernel_line(thread, stage, left);
+pub(super) fn kernel_access(
+    fixed: &Fixed,
+    (number, thread): (usize, &Thread),
+    stage: Stage,
+    left: u32,
+) -> Access {
+    let pass = (number, thread.position_instructions);
+    let line = fixed.kernel_line + kernel_line(pass, stage, left);
     Access::kernel(Place::Physical(line << fixed.line_shift), false)
 }
 
 /// Which line of the kernel's data a path touches when `left` of its lines are left, this one
-/// included. Half of them are its own, which every pass uses again, and which do not all begin in the same sets of a
-/// cache; the others are descriptors of pages and requests, spread over the kernel's data. Each thread counts for
-/// itself, so that the choice does not depend on how batches interleave.
-fn kernel_line(thread: &Thread, stage: Stage, left: u32) -> u64 {
+/// included, for a thread that has come so far. Half of them are its own, which every pass uses again, and which do not
+/// all begin in the same sets of a cache; the others are descriptors of pages and requests, spread over the kernel's
+/// data. Each thread counts for itself, so that the choice does not depend on how batches interleave.
+fn kernel_line((thread, position): (usize, u64), stage: Stage, left: u32) -> u64 {
     const OWN_LINES: u64 = KERNEL_LINES / 32;
     const _: () = assert!(Stage::ALL.len() <= 32);
     let (stage, left) = (stage as u64, u64::from(left));
     if left.is_multiple_of(2) {
         return stage * OWN_LINES + (left / 2 + stage * OWN_LINES / 32) % OWN_LINES;
     }
-    scattered((thread.position_instructions + left) ^ (stage << 56)) % KERNEL_LINES
+    scattered((position + left) ^ (stage << 56) ^ ((thread as u64) << 44)) % KERNEL_LINES
 }
 
 /// A number as if drawn for this one. Passes that come at equal distances, as a program's do that faults again and again,

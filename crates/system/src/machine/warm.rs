@@ -113,7 +113,8 @@ impl Machine {
         let (mut turn, mut more) = (true, true);
         while lines > 0 && more && self.contexts[index].now_ps < horizon_ps {
             let context = &self.contexts[index];
-            let access = kernel_access(&self.fixed, &self.threads[context.thread], stage, lines);
+            let by = (context.thread, &self.threads[context.thread]);
+            let access = kernel_access(&self.fixed, by, stage, lines);
             lines -= 1;
             turn = context.now_ps < first_until_ps;
             self.warm_in_turn(index, access, turn);

@@ -92,12 +92,13 @@ fn two_controllers_carry_twice_as_much() {
     let (one, two) = (with(&[]), with(&[("controllers", "{ count = 2, interleave = \"64B\" }")]));
     let ratio = one.time_s / two.time_s;
     assert!((1.5..2.1).contains(&ratio), "{ratio}");
-    // The same lines, whoever has them, but for what threads that meet elsewhere in the caches ask for again.
+    // The same lines, whoever has them, but for what threads ask for again that others took from them, and for what a
+    // fault touches where two threads meet in one.
     let of = |result: &SystemResult| {
         [result.dram_bytes.read, result.dram_bytes.written].map(|bytes| bytes as f64)
     };
     for (one, two) in of(&one).into_iter().zip(of(&two)) {
-        assert!((0.98..1.02).contains(&(one / two)), "{one}, {two}");
+        assert!((0.95..1.05).contains(&(one / two)), "{one}, {two}");
     }
 }
 

@@ -464,6 +464,8 @@ pub enum Feel {
     Steps(u64, u64),
     /// Loads that depend on nothing, of so many KiB, line after line.
     Stream(u64),
+    /// The same of two times 512 KiB, by turns.
+    ByTurns,
     /// Stores that depend on nothing, of random lines of 512 KiB.
     Stores,
     /// Updates of random lines of twice as much memory as DRAM has.
@@ -684,6 +686,12 @@ impl Feel {
                 let addresses = every(LINE, kib * 1024 / LINE);
                 passes(&addresses, stream(&addresses, 2))
             }
+            ByTurns => {
+                let half = 512 << 10;
+                let line = |i| ANONYMOUS + i % 2 * half + i / 2 * LINE;
+                let addresses: Vec<u64> = (0..2 * half / LINE).map(line).collect();
+                passes(&addresses, stream(&addresses, 2))
+            }
             Stores => {
                 let line = |i| ANONYMOUS + mixed(i) % (512 << 10) / LINE * LINE;
                 let store = |i| Op::store(line(i), 8, 8);
@@ -879,7 +887,7 @@ const CASES: &[Case] = &[
     case("processor.prefetch.kind", &[AHEAD], "next-line", Stream(512), "time", Either),
     case("processor.prefetch.degree", &[AHEAD], "1", Stream(512), "time", Either),
     case("processor.prefetch.distance", &[AHEAD], "16", Stream(512), "time", Either),
-    case("processor.prefetch.trackers", &[AHEAD], "1", Files, "line_prefetches", Either),
+    case("processor.prefetch.trackers", &[AHEAD], "1", ByTurns, "line_prefetches", Either),
     case("processor.prefetch.outstanding", &[AHEAD], "1", Stream(512), "time", Either),
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
@@ -1229,7 +1237,7 @@ const CASES: &[Case] = &[
         .along(&[("nvm.array.channel_interleave", "512B")]),
     case("nvm.array.channels", &[NVM], "1", Parallel, "time", Up),
     case("nvm.array.banks", &[NVM], "1", Parallel, "time", Up),
-    case("nvm.array.row", &[NVM], "256B", Updates, "time", Up),
+    case("nvm.array.row", &[NVM], "256B", Stream(512), "time", Up),
     case("nvm.array.row_buffers", &[NVM], "8", Updates, "nvm:row_hits", Up)
         .with(&[("hybrid.cache.page", "64B"), ("hybrid.prefetch_pages", "0")]),
     case("nvm.array.channel_interleave", &[NVM], "4KiB", Updates, "time", Up),
@@ -1291,7 +1299,7 @@ const CASES: &[Case] = &[
     case("hybrid.cache.miss_predictor", &[HYBRID], "region", Updates, "time", Either)
         .with(MISSES_WITH_TAGS_IN_DATA),
     case("hybrid.cache.tags", &[HYBRID], "tad", Updates, "dram_read", Up).with(LINES),
-    case("hybrid.cache.tags", &[HYBRID], "tad", Updates, "time", Up).with(LINES),
+    case("hybrid.cache.tags", &[HYBRID], "tad", Chase(512), "time", Up).with(LINES),
     case("hybrid.cache.miss_predictor", &[HYBRID], "global", Updates, "wasted_store_reads", Up)
         .with(LINES),
     case("hybrid.cache.miss_predictor", &[HYBRID], "perfect", Updates, "time", Down).with(LINES),
@@ -1330,7 +1338,7 @@ const CASES: &[Case] = &[
     case("hams.tag_before_write", &[HAMS], "true", Stores, "hams_tag_bytes", Up)
         .with(&[("processor.caches.L2.capacity", "64KiB")]),
     // Where a page has just been written to the DRAM, its row is closed before the refresh that the next one waits for.
-    case("refresh_window.channel", &[WINDOWS], "1", Parallel, "time", Either)
+    case("refresh_window.channel", &[WINDOWS], "1", Stores, "time", Either)
         .with(&[("dram.mapping", "ro-ch-ra-ba-bg-co"), ("refresh_window.bandwidth", "8GB/s")]),
     case("refresh_window.chips", &[WINDOWS], "860ns", Updates, "time", Up),
     // The device moves what it moves while the module refreshes.
@@ -1347,9 +1355,9 @@ const CASES: &[Case] = &[
     case("tiered.promotion.capacity", &[TIERED], "2MiB", Steps(4, 400), "dram_cache_misses", Down),
     case("tiered.promotion.ways", &[TIERED], "1", Parallel, "dram_cache_misses", Either),
     case("tiered.promotion.most_threshold", &[TIERED], "1", Updates, "store_read", Up),
-    case("tiered.promotion.low_ratio", &[TIERED], "0.4", Parallel, "time", Either),
-    case("tiered.promotion.high_ratio", &[TIERED], "1.0", Parallel, "time", Either),
-    case("tiered.promotion.epoch", &[TIERED], "20", Parallel, "time", Either),
+    case("tiered.promotion.low_ratio", &[TIERED], "0.4", Files, "time", Either),
+    case("tiered.promotion.high_ratio", &[TIERED], "1.0", Files, "time", Either),
+    case("tiered.promotion.epoch", &[TIERED], "20", Files, "time", Either),
     case("tiered.promotion.counted_pages", &[TIERED], "1", Parallel, "store_read", Down),
     case("tiered.promotion.lookaside_entries", &[TIERED], "1", Parallel, "time", Either),
     case("tiered.promotion.mapping_latency", &[TIERED], "100us", Parallel, "time", Up),
@@ -1376,7 +1384,7 @@ const CASES: &[Case] = &[
         "tiering.balancing.promote_rate_limit",
         &[NODES],
         "40960B/s",
-        Updates,
+        Parallel,
         "promoted_pages",
         Down,
     ),
@@ -1606,10 +1614,12 @@ fn feels_every_option(name: &'static str) {
     assert!(dead.is_empty(), "{name}:\n{}", dead.join("\n"));
 }
 
-/// Everything but names, and the level's own counters, which bear its name.
+/// Everything but names, the level's own counters, which bear its name, and which rows of DRAM places lie in.
 fn figures(outcome: Outcome) -> BTreeSet<String> {
     let sums = outcome.expect("an inert value stops no run");
-    let counters = sums.result.counters.iter().filter(|(name, _)| !name.starts_with("hits_"));
+    let counters = sums.result.counters.iter().filter(|(name, _)| {
+        !["hits_", "dram_row_", "dram_activates"].iter().any(|own| name.starts_with(own))
+    });
     let counters = counters.map(|(name, count)| format!("{name} {count}"));
     let stages = sums.stages_ps.iter().map(|(name, time)| format!("stage {name} {time}"));
     let owners = sums.result.time_breakdown_ns.iter().map(|(name, time)| format!("{name} {time}"));
