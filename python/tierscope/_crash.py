@@ -131,6 +131,11 @@ class CrashReport:
         told = [f"Partial: the recording is cut short: {cut}"] if cut else []
         early = self.data.get("ended_early")
         told += [f"Partial: {early}"] if early else []
+        if self.data.get("in_memory") and self.data["failing_points"]:
+            told.append(
+                "A sync of a disk in memory writes no lines of the on-chip caches back, as Linux's "
+                "does not: what they still hold is lost, and promises are broken by design."
+            )
         return "\n".join(filter(None, [*told, self._unpromised()]))
 
     def _unpromised(self) -> str:
@@ -293,6 +298,7 @@ def crash(
     with core_errors():
         data = parsed(_core.crash(_check.written(job, "the workload"), watch))
         data["damage"] = None
+        data["in_memory"] = "ramdisk" in loaded[0].to_dict()
         if isinstance(what, Recorded) and what.allow_truncated:
             data["damage"] = parsed(_core.trace_info(os.fspath(what.path), True))["damage"]
     if not data["lines"] and data["ended_early"]:

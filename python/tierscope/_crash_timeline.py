@@ -22,11 +22,20 @@ _OUTCOMES = {
     "kept": "kept",
     "gone": "gone, as nobody had promised it",
     "lost": "LOST, though it was promised",
+    "unreadable": "UNREADABLE",
+    "invented": "INVENTED: what was never written to it",
+    "stale": "STALE: what its block held before",
     "cut": "cut short",
     None: "had ended",
 }
-_IN_SHORT = {"gone": "gone, not promised", "lost": "LOST, though promised"}
+_IN_SHORT = {
+    "gone": "gone, not promised",
+    "lost": "LOST, though promised",
+    "invented": "INVENTED",
+    "stale": "STALE",
+}
 """The same where a terminal has little room."""
+_HARMED = ("lost", "unreadable", "invented", "stale")
 _WIDTH = 80
 """Columns of a timeline as text."""
 _LEAST_LABEL = 16
@@ -121,10 +130,10 @@ def _draw_tracks(axes: Axes, tracks: Sequence[Mapping[str, Any]], at: Any, cut_p
                 axes.plot(
                     where, row, marker=marker, color="black", markerfacecolor=fill, markersize=4
                 )
-        lost = track["outcome"] == "lost"
+        harmed = track["outcome"] in _HARMED
         axes.annotate(
             _outcome(track), (0, row), (6, 0), textcoords="offset points", va="center",
-            fontsize=7, color="C3" if lost else "0.25", fontweight="bold" if lost else "normal",
+            fontsize=7, color="C3" if harmed else "0.25", fontweight="bold" if harmed else "normal",
         )  # fmt: skip
     axes.set_yticks(range(len(tracks)), [_label(track) for track in tracks], fontsize=7)
     axes.set_ylim(len(tracks) - 0.3, -1.6)

@@ -56,7 +56,9 @@ class Plan:
 
     def _extent_lines(self) -> list[str]:
         accesses, mapped = self.data["accesses"], self.data["mapped_bytes"]
-        known = [] if accesses is None else [f"{fmt.count(accesses)} {_unit(self.work)}"]
+        about = self.data["accesses_about"]
+        known = [] if about is None else [f"about {fmt.count(about)} {_unit(self.work)}"]
+        known = known if accesses is None else [f"{fmt.count(accesses)} {_unit(self.work)}"]
         known += [] if mapped is None else [f"{fmt.size(mapped)} mapped"]
         for what in ("skip", "limit"):
             said = self.data[what]
@@ -128,7 +130,7 @@ def plan(
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
         machines, notes = [one for one, _ in scaled], [note for _, note in scaled]
-    foreseen: dict[str, Any] = {"accesses": None, "mapped_bytes": None}
+    foreseen: dict[str, Any] = {"accesses": None, "accesses_about": None, "mapped_bytes": None}
     if isinstance(work, Program):
         check_program(work)
     else:
@@ -137,7 +139,7 @@ def plan(
         machines,
         work,
         _trial.Region(skip, limit, roi, warming, _sampling.EVERY if sampled else None),
-        foreseen["accesses"],
+        foreseen["accesses_about"],
         time_limit_s=time_limit_s,
         runs=runs,
     )
@@ -158,6 +160,7 @@ def plan(
         "sampled": sampled,
         "precision": wanted,
         "accesses": foreseen["accesses"],
+        "accesses_about": foreseen["accesses_about"],
         "mapped_bytes": foreseen["mapped_bytes"],
         "slowest_accesses_per_s": outlook.slowest_accesses_per_s,
         "wall_s": wall,

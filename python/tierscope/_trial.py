@@ -100,7 +100,7 @@ def outlook(
         machines: what it runs on.
         work: the workload.
         region: what of it is measured.
-        in_all: accesses, or requests, that the workload has, where that is known.
+        in_all: about how many accesses, or requests, the workload has, where that is known.
         time_limit_s: wall-clock time that it may take.
         runs: how many times it runs.
 

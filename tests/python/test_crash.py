@@ -166,6 +166,29 @@ def test_faults_and_points_that_are_not_told_are_counted() -> None:
     assert next(lines.failing()).startswith("point 12+3: 1 line, with")
 
 
+def test_a_timeline_tells_how_a_line_is_harmed_and_not_that_all_were_promised() -> None:
+    track = {
+        "what": "write", "address": 4096, "of": "page 1 of mail", "version": 7, "issued_ps": 1,
+        "acknowledged_ps": 2, "durable_ps": None,
+    }  # fmt: skip
+    cut = [{"what": "cut", "time_ps": 5, "under_way": {}}]
+
+    def told(outcome: str) -> str:
+        return report(timeline=cut, requests=[{**track, "outcome": outcome}]).timeline()
+
+    assert "LOST, though promised" in told("lost")
+    for harm in ("stale", "invented", "unreadable"):
+        assert harm.upper() in told(harm)
+        assert "promised" not in told(harm)
+    assert "gone, not promised" in told("gone")
+
+
+def test_a_disk_in_memory_breaks_promises_by_design_and_the_report_says_so() -> None:
+    assert "by design" in report(in_memory=True).remark()
+    assert "by design" not in report(in_memory=True, failing_points=0).remark()
+    assert "by design" not in report().remark()
+
+
 def test_where_nothing_was_promised_the_report_says_so() -> None:
     assert "no sync" in report(failing=[], failing_points=0, syncs=0).remark()
     alone = report(failing=[], failing_points=0, syncs=None, promised_lines=0, judged="pages")

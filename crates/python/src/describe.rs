@@ -204,8 +204,8 @@ pub fn is_sample(py: Python<'_>, workload: &str) -> PyResult<bool> {
     Ok(py.detach(|| workload.prepare())?.windows.is_some())
 }
 
-/// What is known of a workload, given as in a job, before it runs, as JSON: accesses, and bytes
-/// that it maps.
+/// What is known of a workload, given as in a job, before it runs, as JSON: accesses, about how many they are where that
+/// alone is known, and bytes that it maps.
 #[pyfunction]
 pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
     let workload: Workload =
@@ -213,11 +213,16 @@ pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
     let stream = match py.detach(|| workload.prepare())?.source {
         Source::Stream(stream) => stream,
         Source::Requests(arrivals) => {
-            return Ok(json!({"accesses": arrivals.count(), "mapped_bytes": null}).to_string());
+            let count = arrivals.count();
+            let known = json!({"accesses": count, "accesses_about": count, "mapped_bytes": null});
+            return Ok(known.to_string());
         }
     };
     let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
-    Ok(json!({"accesses": stream.accesses(), "mapped_bytes": mapped_bytes}).to_string())
+    let (accesses, about) = (stream.accesses(), stream.accesses_about());
+    let known =
+        json!({"accesses": accesses, "accesses_about": about, "mapped_bytes": mapped_bytes});
+    Ok(known.to_string())
 }
 
 /// Why nothing is scaled to requests.

@@ -97,6 +97,11 @@ pub trait Stream: Send {
         None
     }
 
+    /// About how many of them there are, where that is known before it runs.
+    fn accesses_about(&self) -> Option<u64> {
+        self.accesses()
+    }
+
     /// Whether any thread gives a mark ([`crate::Call::Marker`]), where that is known before it runs.
     fn gives_mark(&self, _mark: u64) -> Option<bool> {
         None

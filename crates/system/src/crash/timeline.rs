@@ -30,7 +30,8 @@ pub struct Track {
     pub acknowledged_ps: Option<u64>,
     /// From when on it was promised to survive.
     pub durable_ps: Option<u64>,
-    /// Of a write, what recovery has left of it: `kept`, `gone`, which nobody had promised, or `lost`. Of others
+    /// Of a write, what recovery has left of it: `kept`, `gone`, which nobody had promised, or how it is harmed: `lost`,
+    /// `unreadable`, `invented` or `stale`. Of others
     /// `cut`, where they were under way.
     pub outcome: Option<&'static str>,
 }
@@ -114,8 +115,8 @@ impl Timeline {
     pub(super) fn end(mut self, power: &dyn PowerFailure, faults: &[Fault]) -> Vec<Track> {
         let mut lines: BTreeSet<u64> = std::mem::take(&mut self.lines).into_iter().collect();
         lines.extend(faults.iter().take(MOST_FAULTS).map(|fault| fault.line));
-        let is_harmed = |line| faults.iter().any(|fault| fault.line == line);
-        let writes = lines.into_iter().map(|line| self.write(line, is_harmed(line), power));
+        let harm = |line| faults.iter().find(|fault| fault.line == line).map(|it| it.harm.name());
+        let writes = lines.into_iter().map(|line| self.write(line, harm(line), power));
         let writes: Vec<Track> = writes.collect();
         let cut = self.open.into_values().map(|track| Track { outcome: Some("cut"), ..track });
         let mut tracks: Vec<Track> = writes.into_iter().chain(self.ended).chain(cut).collect();
@@ -124,19 +125,18 @@ impl Timeline {
     }
 
     /// What there is to tell of the newest write of a line, of which something may be wrong.
-    fn write(&self, line: u64, is_harmed: bool, power: &dyn PowerFailure) -> Track {
+    fn write(&self, line: u64, harm: Option<&'static str>, power: &dyn PowerFailure) -> Track {
         let Write { version, issued_ps, acknowledged_ps, durable_ps } = self.writes.get(line);
         let address = line * self.line_bytes;
         let some = |time_ps| (time_ps != NEVER).then_some(time_ps);
         // What was there before, or belongs to something else, is no version of it.
         let found = power.found(address).map(|(found, _)| found).filter(|found| *found < STALE);
-        let outcome = match found {
-            _ if is_harmed => "lost",
+        let outcome = harm.unwrap_or_else(|| match found {
             Some(found) if found >= version => "kept",
             // What was cut off or deleted is promised no more.
             found if power.promised(line) > found.unwrap_or(0) => "lost",
             _ => "gone",
-        };
+        });
         Track {
             version: shown(version),
             of: power.name(address),

@@ -153,7 +153,7 @@ impl Machine {
         self.apply_effects();
         let (mut submits, mut locked_ps) = (Vec::new(), 0);
         let mut steps = self.work_steps(&work);
-        if self.interrupt_for_shootdown(context) {
+        if self.interrupt_for_shootdown(context, None) {
             steps.extend(path_steps(Stage::Fault, self.os.paths.shootdown, 1));
         }
         steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, wake_ups));

@@ -345,21 +345,25 @@ impl Machine {
     /// What a thread has unmapped since it was last asked for: it tells the other cores that run the process, and they
     /// answer. All of it at once, as Linux since 4.3 (`try_to_unmap_flush`, mm/rmap.c).
     fn shoot_down(&mut self, index: usize, thread: usize) {
-        if self.interrupt_for_shootdown(index) {
+        if self.interrupt_for_shootdown(index, Some(thread)) {
             let steps = path_steps(Stage::Fault, self.os.paths.shootdown, 1);
             self.threads[thread].do_first(&steps);
         }
     }
 
-    /// Other cores that run a process of which something was unmapped are interrupted; whether there are any.
-    pub(super) fn interrupt_for_shootdown(&mut self, index: usize) -> bool {
+    /// Other cores that run a process of which something was unmapped, by a thread or by the kernel's own, are
+    /// interrupted; whether there are any.
+    pub(super) fn interrupt_for_shootdown(&mut self, index: usize, by: Option<usize>) -> bool {
         if self.shot_down.is_empty() {
             return false;
         }
         let processes = std::mem::take(&mut self.shot_down);
         // What moves between nodes has costs of its own.
-        if self.functional || self.paging.shootdown_paths().is_some() {
+        if self.paging.shootdown_paths().is_some() {
             return false;
+        }
+        if self.functional {
+            return self.warm_shootdown(by);
         }
         let core = self.contexts[index].core;
         let mut told = 0;
@@ -378,6 +382,7 @@ impl Machine {
                 thread.do_first(&path_steps(Stage::Interrupt, path, 1));
             }
         }
+        self.shootdowns[usize::from(by.is_some())].saw(told);
         self.account.shootdown_interrupts += told;
         told > 0
     }
@@ -967,6 +972,28 @@ impl Machine {
         context.doing = Doing::Idle;
         self.cores[context.core].occupancy.end(context.now_ps);
         self.threads[context.thread].state = state;
+    }
+}
+
+/// How many cores are interrupted for what was unmapped in detail.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shootdowns {
+    times: u64,
+    told: u64,
+}
+
+impl Shootdowns {
+    fn saw(&mut self, told: u64) {
+        self.times += 1;
+        self.told += told;
+    }
+
+    /// How many are the next time, so that they are as many in the mean; `left` is what is left over of them.
+    pub fn next(self, left: &mut f64) -> u64 {
+        *left += self.told as f64 / self.times.max(1) as f64;
+        let told = left.floor();
+        *left -= told;
+        told as u64
     }
 }
 

@@ -41,6 +41,7 @@ mod warm;
 pub use region::{Bound, Warming, mark};
 use request_log::RequestLog;
 
+use self::kernel::Shootdowns;
 use self::thread::{Access, State, Thread, Trap};
 use crate::run::{RunOptions, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
@@ -318,6 +319,9 @@ pub struct Machine {
     waiting_for_frame: Vec<usize>,
     /// The processes of pages that were unmapped, of which other cores have not been told yet.
     shot_down: Vec<u64>,
+    /// Those of the kernel's own threads, and of programs'; and what is left over of the former in functional warming.
+    shootdowns: [Shootdowns; 2],
+    shootdowns_left: f64,
     inode_locks: InodeLocks,
     daemons: Daemons,
     /// The next scan for hot pages is among the events.
@@ -513,6 +517,8 @@ impl Machine {
             queues_free_ps: BTreeMap::new(),
             waiting_for_frame: Vec::new(),
             shot_down: Vec::new(),
+            shootdowns: Default::default(),
+            shootdowns_left: 0.0,
             inode_locks: InodeLocks::new(),
             daemons: Daemons::default(),
             scan_is_due: false,
@@ -847,6 +853,8 @@ impl Machine {
             queues_free_ps: self.queues_free_ps.clone(),
             waiting_for_frame: self.waiting_for_frame.clone(),
             shot_down: self.shot_down.clone(),
+            shootdowns: self.shootdowns,
+            shootdowns_left: self.shootdowns_left,
             inode_locks: self.inode_locks.clone(),
             daemons: self.daemons.clone(),
             scan_is_due: self.scan_is_due,

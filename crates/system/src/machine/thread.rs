@@ -413,6 +413,8 @@ pub struct Thread {
     pub pinned: Vec<u64>,
     /// The transfer that it has carried itself last.
     pub carried: Option<TransferId>,
+    /// What is left over of cores that it would have interrupted in functional warming.
+    pub shootdowns_left: f64,
     /// Hardware thread on which it ran last.
     pub last_context: usize,
     /// It is between the windows of a recording.
@@ -457,6 +459,7 @@ impl Thread {
             buffers: Vec::new(),
             pinned: Vec::new(),
             carried: None,
+            shootdowns_left: 0.0,
             last_context: 0,
             between: false,
             called_at_ps: None,

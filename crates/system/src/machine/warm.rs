@@ -325,4 +325,21 @@ impl Machine {
             touched.map(|(stage, path)| Step::Touch { stage, lines: path.lines }).collect();
         self.threads[thread].do_first(&touches);
     }
+    /// Where nobody sleeps, as many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as
+    /// in detail before; whether any is. What they touch, the thread that tells them touches: others may be elsewhere in
+    /// time. What it takes them is part of what the store takes.
+    pub(super) fn warm_shootdown(&mut self, by: Option<usize>) -> bool {
+        let seen = self.shootdowns[usize::from(by.is_some())];
+        let Some(thread) = by.map(|by| &mut self.threads[by]) else {
+            self.account.shootdown_interrupts += seen.next(&mut self.shootdowns_left);
+            return false;
+        };
+        let told = seen.next(&mut thread.shootdowns_left);
+        self.account.shootdown_interrupts += told;
+        let lines = self.os.paths.shootdown_interrupt.lines.saturating_mul(told as u32);
+        if lines > 0 {
+            thread.do_first(&[Step::Touch { stage: Stage::Interrupt, lines }]);
+        }
+        told > 0
+    }
 }

@@ -184,12 +184,20 @@ impl SystemSpec {
         self.stores().first().map_or(0, |(_, store)| store.settling_ps())
     }
 
-    /// How long the last of what a DRAM cache that prefetches writes back waits at most, in picoseconds: behind a whole
-    /// buffer of pages for one unit of the store. Without prefetches demand waits for what is before it, and little is.
+    /// How long the last of what waits to be written to the store waits at most, in picoseconds, behind all the rest for
+    /// one unit of it: a whole buffer of pages of a DRAM cache that prefetches, and as many as the host has at the store
+    /// where the operating system pages. Where nothing is prefetched demand waits for what is before it, and little is;
+    /// what a drive takes is in what it begins by itself.
     pub(crate) fn backlog_ps(&self) -> u64 {
-        let Some(hybrid) = self.hybrid.as_ref().filter(|_| self.prefetches()) else { return 0 };
+        let cache = self.hybrid.as_ref().filter(|_| self.prefetches());
+        let paging = self.paging().filter(|_| self.store_settling_ps() == 0);
+        let pages = match (cache, paging) {
+            (Some(hybrid), _) => u64::from(hybrid.write_back_buffer_pages),
+            (None, Some((storage, _))) => u64::from(storage.host_queue_depth),
+            (None, None) => return 0,
+        };
         let (_, write_ps) = self.store_times_ps().unwrap_or_default();
-        write_ps.saturating_mul(u64::from(hybrid.write_back_buffer_pages))
+        write_ps.saturating_mul(pages)
     }
 
     /// That the store lies in DRAM, where it does.

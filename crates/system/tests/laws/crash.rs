@@ -111,6 +111,13 @@ fn whatever_safeguard_is_missing_is_found_and_one_point_replays_it() {
         assert!(tracks.iter().any(|track| track.what == "write" && track.outcome.is_some()));
         assert!(tracks.iter().any(|track| track.what != "write"), "{tracks:?}");
         assert!(tracks.iter().all(|track| track.issued_ps <= cut.time_ps));
+        // A write is told as what its fault is.
+        for fault in &first.faults {
+            let told = tracks.iter().filter(|it| it.what == "write" && it.address == fault.address);
+            for track in told {
+                assert_eq!(track.outcome, Some(fault.harm), "{name} {weakness:?}: {track:?}");
+            }
+        }
     }
 }
 

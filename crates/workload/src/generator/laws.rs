@@ -6,6 +6,7 @@
 
 use super::{GENERATORS, Generator, Parameter};
 use crate::conformance::laws_of_cases;
+use crate::counts::Counts;
 use crate::generator::prelude::{REGION_BEGINS, length_of};
 use crate::op::{Call, FLAG_DEPENDENT, NO_FILE, Op, OpKind, ThreadId, operations};
 use crate::stream::{FileInfo, Pull, Stream, StreamError};
@@ -323,6 +324,35 @@ fn the_table_of_proofs_has_each_workload_and_tests_that_there_are() {
     all.sort_unstable();
     named.sort_unstable();
     assert_eq!(named, all);
+}
+
+/// How many accesses there are about, where that alone is known, is told within a quarter.
+#[test]
+fn about_as_many_accesses_are_made_as_is_told() {
+    let small: [(&str, &[(&str, u64)]); 4] = [
+        ("postmark", &[("files", 100), ("transactions", 2000)]),
+        ("bdb/btree", &[("transactions", 500)]),
+        ("bdb/hash", &[("transactions", 500)]),
+        ("ptf", &[("queries", 200)]),
+    ];
+    for (name, sets) in small {
+        let sets: Vec<_> =
+            sets.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
+        let mut stream = super::find(name).unwrap().make(&sets, 7).unwrap().0;
+        let about = stream.accesses_about().unwrap() as f64;
+        assert_eq!(stream.accesses(), None, "{name}: it is known exactly");
+        let (mut ops, mut counts) = (Vec::new(), Counts::default());
+        for thread in 0..MOST_THREADS {
+            let mut pulled = Pull::More;
+            while pulled == Pull::More {
+                ops.clear();
+                pulled = stream.pull(thread, 1 << 12, &mut ops).unwrap();
+                counts += Counts::of(&ops);
+            }
+        }
+        let made = (counts.loads + counts.stores) as f64;
+        assert!((0.75..1.25).contains(&(about / made)), "{name}: about {about}, and {made}");
+    }
 }
 
 /// Of two seeds, the operations differ where something is drawn, and nowhere else.

@@ -2,6 +2,7 @@
 //! page. What a piece does follows from its number alone, so that workloads can be forked and sought.
 
 use super::prelude::{Prelude, REGION_BEGINS, length_of};
+use crate::counts::Counts;
 use crate::op::{Call, Op, ThreadId};
 use crate::runs;
 use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
@@ -103,6 +104,28 @@ pub(super) fn in_units<B: Units>(body: B) -> Box<dyn Stream> {
         files: Arc::new(body.files()),
         body,
     })
+}
+
+/// About how many loads and stores a thread makes: as pieces of work that lie apart do.
+fn about<B: Units>(body: &B, thread: ThreadId) -> f64 {
+    const PIECES: u64 = 32;
+    /// Pieces are looked at until there are so many operations.
+    const ENOUGH: usize = 1 << 22;
+    let units = body.units(thread);
+    let pieces = PIECES.min(units);
+    let (mut ops, mut looked_at, mut seen) = (Vec::new(), 0u64, 0usize);
+    let mut counts = Counts::default();
+    while looked_at < pieces && seen < ENOUGH {
+        // Early and late ones by turns.
+        let place = if pieces == PIECES { looked_at * 19 % PIECES } else { looked_at };
+        let number = u128::from(place) * u128::from(units) / u128::from(pieces);
+        ops.clear();
+        body.unit(thread, number as u64, &mut ops);
+        counts += Counts::of(&ops);
+        looked_at += 1;
+        seen += ops.len();
+    }
+    (counts.loads + counts.stores) as f64 / looked_at.max(1) as f64 * units as f64
 }
 
 impl<B: Units> InUnits<B> {
@@ -229,6 +252,14 @@ impl<B: Units> Stream for InUnits<B> {
 
     fn accesses(&self) -> Option<u64> {
         self.body.accesses()?.checked_add(self.prelude.pages())
+    }
+
+    fn accesses_about(&self) -> Option<u64> {
+        self.accesses().or_else(|| {
+            let threads = 0..self.body.threads();
+            let about: f64 = threads.map(|thread| about(&self.body, thread)).sum();
+            Some(about as u64 + self.prelude.pages())
+        })
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {
