@@ -69,6 +69,10 @@ impl Filling for Filler<'_, '_> {
             self.paging.frames.get_mut(frame).cached.marked = false;
         }
     }
+
+    fn sane_pages(&self) -> u64 {
+        (self.paging.frames.free() + self.paging.reclaim.inactive_file_pages()) / 2
+    }
 }
 
 impl Filler<'_, '_> {

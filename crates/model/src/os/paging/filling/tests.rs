@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::paging::small::{FRAMES, finish, settle, small};
+use crate::os::release::Release;
 use tierscope_units::Size;
 use tierscope_workload::op::MAP_WRITABLE;
 
@@ -120,4 +121,28 @@ fn what_was_read_ahead_in_vain_is_counted() {
     assert_eq!(readahead_hits, 0);
     assert!(readahead_wasted > readahead_pages / 2, "{readahead_wasted} of {readahead_pages}");
     assert!(readahead_pages - readahead_wasted <= FRAMES);
+}
+
+/// A mapping larger than memory that will be needed: Linux 2.6.32 reads half of what is free or inactive of files
+/// (`max_sane_readahead`), so that of what is there already half is displaced.
+#[test]
+fn what_will_be_needed_takes_half_of_memory_in_2_6_32() {
+    let mut paging = small(|spec| {
+        spec.readahead = Size::from_bytes(32 * PAGE);
+        spec.readahead_release = Some(Release::V2_6_32);
+        spec.reclaim = ReclaimPolicy::ActiveInactive2632;
+    });
+    paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+    paging.map(MAPPED * PAGE, 8 * FRAMES * PAGE, MAP_SHARED, FILE, 0);
+    let free = paging.frames.free();
+    let mut need = |first: u64| {
+        let (address, length) = ((MAPPED + first) * PAGE, 4 * FRAMES * PAGE);
+        let advice = Advice::WillNeed as u64;
+        let before = paging.counters.readahead_pages;
+        paging.advise(address, length, advice, &mut Vec::new(), &|_| false).expect("there is room");
+        settle(&mut paging);
+        paging.counters.readahead_pages - before
+    };
+    assert_eq!(need(0), free / 2);
+    assert_eq!(need(4 * FRAMES), free / 2, "all of files is inactive");
 }
