@@ -146,3 +146,28 @@ fn what_will_be_needed_takes_half_of_memory_in_2_6_32() {
     assert_eq!(need(0), free / 2);
     assert_eq!(need(4 * FRAMES), free / 2, "all of files is inactive");
 }
+
+/// A fault of a page that reclaim has taken out of a folio, the rest of which is mapped around it, reads it.
+#[test]
+fn a_page_that_has_left_its_folio_is_read_by_itself() {
+    let mut paging = with_file(512, 16);
+    read_all(&mut paging, 64);
+    let folio = (0..64).filter_map(|page| paging.folio(FILE, page)).find(|folio| folio.order >= 2);
+    let page = folio.expect("windows have grown").first + 2;
+    let frame = paging.cached(FILE, page).expect("it is of the folio");
+    paging.cache.set(file_key(FILE, page), 0);
+    paging.release(frame);
+    let Next::Arrives(id, _) = load(&mut paging, page) else { panic!("the store has it") };
+    finish(&mut paging, id);
+    assert!(matches!(load(&mut paging, page), Next::Ready(_)));
+}
+
+/// Reads so many pages from the start by calls.
+fn read_all(paging: &mut Paging, pages: u64) {
+    for page in 0..pages {
+        while !matches!(read(paging, page), Next::Ready(_)) {
+            settle(paging);
+        }
+    }
+    settle(paging);
+}
