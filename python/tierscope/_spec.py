@@ -2688,14 +2688,15 @@ class Storage(_Spec):
     6.18). ``"active-inactive-4.9"``: The same as of Linux 4.9, of 2016: anonymous memory is active
     when it comes, and again as soon as it was used; of files alone it is known when they left; what
     of a kind was used again says how much the kind gives; dirty pages of files wait for the flusher
-    where they are. ``"active-inactive-2.6.32"``: The same as of Linux 2.6.32, of 2009: nobody knows
-    what left; whatever was used becomes active, where it is mapped; what comes back from swap is
-    inactive; reclaim writes dirty pages of files itself. ``"generations"``: As Linux with
-    generations, the multi-generational LRU (CONFIG_LRU_GEN, mm/vmscan.c and mm/workingset.c, as of
-    Linux 6.18): up to four of files and of anonymous memory, walks of page tables that find what
-    was used, tiers by uses of file calls, refaults of each, and `swappiness`. ``"lru"``: The page
-    used longest ago, whatever it is. ``"clock"``: The page that came longest ago, but one that was
-    used since is passed over once. ``"fifo"``: The page that came longest ago.
+    where they are, unless nothing else is found. ``"active-inactive-2.6.32"``: The same as of Linux
+    2.6.32, of 2009: nobody knows what left; whatever was used becomes active, where its file is
+    mapped; what comes back from swap is inactive; reclaim writes dirty pages of files itself.
+    ``"generations"``: As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN,
+    mm/vmscan.c and mm/workingset.c, as of Linux 6.18): up to four of files and of anonymous memory,
+    walks of page tables that find what was used, tiers by uses of file calls, refaults of each, and
+    `swappiness`. ``"lru"``: The page used longest ago, whatever it is. ``"clock"``: The page that
+    came longest ago, but one that was used since is passed over once. ``"fifo"``: The page that
+    came longest ago.
     """
 
     swappiness: int | None = None

@@ -93,6 +93,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         ),
         *_call_rows(systems),
         *_direct_rows(systems),
+        *_shootdown_rows(systems),
         *_journal_rows(systems),
         *_block_layer_rows(systems),
         *_tiering_rows(systems),
@@ -390,6 +391,17 @@ def _direct_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         row("  a second", "direct_read_bytes", rate),
         row("Written past it", "direct_written_bytes", lambda moved, _: fmt.size(moved)),
         row("  a second", "direct_written_bytes", rate),
+    ]
+
+
+def _shootdown_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what cores were told of unmapped memory; none where none was interrupted."""
+    if not any(system["counters"].get("shootdown_interrupts") for system in systems.values()):
+        return []
+    row = _row_of(systems, "shootdown_interrupts")
+    return [
+        *row("Translations taken back", lambda c: fmt.count(c["tlb_shootdowns"])),
+        *row("  cores interrupted for them", lambda c: fmt.count(c["shootdown_interrupts"])),
     ]
 
 

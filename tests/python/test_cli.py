@@ -74,6 +74,12 @@ def test_a_preset_that_is_shown_loads_back(tierscope: Runner, tmp_path: Path) ->
     assert (checked.returncode, checked.stdout) == (0, "mine.toml: no mistake\n")
 
 
+def test_a_kernel_and_a_host_are_shown_as_they_are_written(tierscope: Runner) -> None:
+    kernel = tierscope("show", "linux-2.6.32").stdout
+    assert 'readahead_release = "2.6.32"  # Linux' in kernel
+    assert "[processor]" in tierscope("show", "nvm10-host").stdout
+
+
 def test_check_tells_every_mistake_with_its_place(tierscope: Runner, tmp_path: Path) -> None:
     text = 'base = "hybrid/quick"\n[hybrid.cache]\nways = 65\npage = "4kb"\nwyas = 3\n'
     (tmp_path / "wrong.toml").write_text(text, encoding="utf-8")
@@ -197,6 +203,7 @@ def test_a_kept_result_holds_machine_summary_and_intervals(
         (("show", "."), "unreadable", "result.json"),
         (("show", ".", "--set", "a=1"), "usage", "not a result"),
         (("show", "systems", "--json"), "usage", "--json is for a system or a result"),
+        (("show", "linux-4.9", "--set", "a=1"), "usage", 'base = ["SYSTEM", "linux-4.9"]'),
     ],
 )
 def test_a_mistake_is_one_error_with_a_code_and_status_125(

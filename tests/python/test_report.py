@@ -245,6 +245,19 @@ def test_calls_on_files_have_rows_where_there_were_any() -> None:
     assert not {"Reads by calls", "Syncs"} & set(dict(table.rows(plain.data)))
 
 
+def test_what_cores_were_told_of_unmapped_memory_has_rows_where_any_was() -> None:
+    small = ts.system("storage/quick").with_sets([("storage.dram_capacity", "16MiB")])
+    result = ts.run(small, ts.workload("gups", updates=300, table="32MiB", threads=2, touched=True))
+    counters = result["storage/quick"]["counters"]
+    assert counters["shootdown_interrupts"] > 0
+    told = dict(table.rows(result.data))
+    assert told["Translations taken back"]["storage/quick"] == fmt.count(counters["tlb_shootdowns"])
+    interrupted = told["  cores interrupted for them"]["storage/quick"]
+    assert interrupted == fmt.count(counters["shootdown_interrupts"])
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB", threads=2))
+    assert "Translations taken back" not in dict(table.rows(plain.data))
+
+
 def test_journals_and_tag_caches_have_rows_where_machines_have_them() -> None:
     system = (
         '{ kind = "ext4", journal = "ordered", commit_interval = "1ms", journal_capacity = "4MiB", '

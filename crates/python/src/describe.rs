@@ -50,6 +50,12 @@ pub fn list_kernels() -> String {
     json!(spec::kernels()).to_string()
 }
 
+/// A host or a kernel of this name as it is written, each value with its source.
+#[pyfunction]
+pub fn part_text(name: &str) -> Option<&'static str> {
+    spec::part_text(name)
+}
+
 /// Name, summary, dependences and parameters (name, default, meaning) of each generated workload, as JSON; and
 /// whether it is requests for devices alone.
 #[pyfunction]

@@ -31,13 +31,17 @@ from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
 
 SHOW_USAGE = (
-    "Usage: tierscope show [systems | hosts | kernels | workloads | technologies | SYSTEM | DIR] "
-    "[OPTIONS]"
+    "Usage: tierscope show [systems | hosts | kernels | workloads | technologies | SYSTEM | HOST | "
+    "KERNEL | DIR] [OPTIONS]"
 )
 SHOW_EXAMPLES = """\
 Each number of a preset with its source:
 
   tierscope show hybrid
+
+What a kernel does with pages and requests, as a base of machines:
+
+  tierscope show linux-4.9
 
 A result that was kept by run -o, as it was printed:
 
@@ -65,14 +69,14 @@ def show(
     by: ByOption = None,
     add: Annotated[list[str] | None, Parameter(name="--add", consume_multiple=False)] = None,
 ) -> int:
-    """Lists presets, their parts, workloads or technologies, or shows one system or a result.
+    """Lists presets, their parts, workloads or technologies, or shows one of them or a result.
 
-    Each number of a system and of a technology has its source.
+    Each number of a system, a host, a kernel and a technology has its source.
 
     Args:
-        what: systems, hosts, kernels, workloads, technologies, the name of a preset or file, or a
-            directory that `tierscope run -o` or `tierscope sweep` wrote; nothing for systems,
-            hosts, kernels and workloads.
+        what: systems, hosts, kernels, workloads, technologies, the name of one of the first three
+            or of a file, or a directory that `tierscope run -o` or `tierscope sweep` wrote; nothing
+            for systems, hosts, kernels and workloads.
         set_: PATH=VALUE sets one value of the system shown.
         json_: Prints the system or the result as one JSON object; or writes it to a file:
             --json=FILE.
@@ -98,6 +102,14 @@ def show(
                 f"name the system{'' if set_ else ' or the result'} to show",
             )
         _show_lists(what)
+    elif (part := _core.part_text(str(what))) is not None:
+        if set_ or json_:
+            raise TierscopeError(
+                "usage",
+                f"{'--set' if set_ else '--json'} is for a system, which {what} is a base of",
+                f'write a file with base = ["SYSTEM", "{what}"], and show that',
+            )
+        print(part, end="")
     elif _is_result(str(what)):
         if set_:
             raise TierscopeError("usage", "--set changes a system, not a result", "leave it out")

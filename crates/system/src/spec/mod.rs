@@ -25,7 +25,7 @@ mod walk;
 pub use fit::check_fit;
 pub use load::{Resolved, Source, load, load_json, load_text};
 pub use memory::MemoryEstimate;
-pub use presets::{hosts, kernels, list};
+pub use presets::{hosts, kernels, list, part_text};
 pub use print::{show, to_commented_toml, to_toml};
 
 pub use scale::{DramSizes, Sets, scale};

@@ -309,6 +309,11 @@ pub fn kernels() -> Vec<(&'static str, &'static str)> {
     KERNELS.iter().map(|kernel| (kernel.name, kernel.summary)).collect()
 }
 
+/// A host or a kernel as it is written, each value with its source.
+pub fn part_text(name: &str) -> Option<&'static str> {
+    parts().find(|part| part.name == name).map(|part| part.text)
+}
+
 /// Name and one-line description of every preset, in the order in which they are shown.
 pub fn list() -> Vec<(&'static str, &'static str)> {
     let listed = all().filter(|preset| !preset.summary.is_empty());

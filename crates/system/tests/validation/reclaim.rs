@@ -144,7 +144,7 @@ impl Memory for Limited {
         false
     }
 
-    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
+    fn evict(&mut self, folio: u64, shadow: Shadow, _: bool) -> Evicted {
         let gone = self.folios.remove(&folio).expect("it is there");
         for page in folio..folio + gone.pages() {
             self.there.remove(&page);

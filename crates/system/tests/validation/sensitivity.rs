@@ -1152,7 +1152,7 @@ const CASES: &[Case] = &[
     case("ssd.buffer.replacement", &[SSD], "srrip", Again, "time", Either)
         .with(&[("storage.memory_limit", "512KiB")]),
     case("ssd.buffer.latency", &[SSD], "10us", Updates, "stage:device", Up),
-    case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "time", Up),
+    case("ssd.buffer.bandwidth", &[SSD], "100MB/s", Updates, "stage:device", Up),
     // With them a flush ends at once.
     case("ssd.buffer.capacitors", &[SSD], "true", Synced, "time", Down),
     case("ssd.firmware.cores", &[SSD], "1", Parallel, "time", Up)

@@ -123,7 +123,6 @@ impl Paging {
                 return Ok(Next::Wait(id));
             }
             self.counters.page_cache_hits += 1;
-            // It counts as used by reads only (`generic_perform_write`, since Linux 4.7).
             self.note_use(frame);
             return Ok(Next::Ready(frame));
         }
@@ -147,10 +146,13 @@ impl Paging {
     }
 
     /// A write call has copied to a page, which is dirty from now on (`generic_write_end`, fs/buffer.c),
-    /// unless it was cut off meanwhile. Where the file system does not delay that, it has its place from now on, too:
+    /// unless it was cut off meanwhile. That counts as a use where reclaim is old enough. Where the file system does not delay that, it has its place from now on, too:
     /// no transaction is committed between the two, as the call has a handle of it.
     pub fn copied_to(&mut self, frame: u64, now_ps: u64) -> Result<(), OsError> {
         if let Owner::File(file, index) = self.frames.get(frame).owner {
+            if self.policy.counts_writes() {
+                self.reclaim.mark_accessed(frame);
+            }
             self.allocate_now(file, index)?;
             self.mark_dirty(frame, file, index, now_ps);
         }

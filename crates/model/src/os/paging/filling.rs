@@ -69,6 +69,10 @@ impl Filling for Filler<'_, '_> {
             self.paging.frames.get_mut(frame).cached.marked = false;
         }
     }
+
+    fn sane_pages(&self) -> u64 {
+        (self.paging.frames.free() + self.paging.reclaim.inactive_file_pages()) / 2
+    }
 }
 
 impl Filler<'_, '_> {
@@ -201,7 +205,7 @@ impl Paging {
     }
 
     /// Maps what is in the page cache around a fault, as [`around::map`] says; whether the page
-    /// itself is mapped now.
+    /// itself is mapped now: not where reclaim has taken it out of its folio.
     pub(super) fn map_around(&mut self, file: InodeId, vma: &around::Vma, page: u64) -> bool {
         let around = self.limits.as_ref().map_or(1, |limits| limits.fault_around);
         let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
@@ -211,7 +215,7 @@ impl Paging {
         let new = entries.new;
         self.file(file).readahead = readahead;
         self.map_file_pages(file, vma, &new);
-        mapped
+        mapped && new.iter().any(|(near, _)| *near == page)
     }
 
     /// Maps the folio of a page that faulted, as [`around::map_folio`] says.

@@ -69,8 +69,6 @@ impl Wakes {
 struct Evictor<'a> {
     paging: &'a mut Paging,
     held: &'a dyn Fn(u64) -> bool,
-    /// Dirty pages of files go as others do, at once.
-    writes_files: bool,
     swapped: Vec<PageTransfer>,
     written: Vec<PageTransfer>,
     /// What pages that enter the extended buffer cache take.
@@ -93,8 +91,12 @@ impl Memory for Evictor<'_> {
         u64::from(self.paging.uses_count(page))
     }
 
-    fn is_mapped(&self, folio: u64) -> bool {
-        self.paging.frames.get(folio).mapped_at != Frame::UNMAPPED
+    fn is_in_use(&self, folio: u64) -> bool {
+        let info = self.paging.frames.get(folio);
+        match info.owner {
+            Owner::File(file, _) => info.slot != 0 || self.paging.space.maps(file),
+            _ => true,
+        }
     }
 
     fn is_dirty_file(&self, folio: u64) -> bool {
@@ -110,7 +112,7 @@ impl Memory for Evictor<'_> {
         }
     }
 
-    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
+    fn evict(&mut self, folio: u64, shadow: Shadow, writes: bool) -> Evicted {
         let info = self.paging.frames.get(folio);
         if info.transfer != 0 || info.users > 0 || self.error.is_some() {
             return Evicted::Busy;
@@ -118,7 +120,7 @@ impl Memory for Evictor<'_> {
         self.tried += 1;
         let evicted = match info.owner {
             Owner::Anonymous(_) => self.evict_anonymous(folio, shadow),
-            Owner::File(file, index) => self.evict_file(folio, file, index, shadow),
+            Owner::File(file, index) => self.evict_file(folio, (file, index), shadow, writes),
             Owner::Free | Owner::Kernel => Ok(Evicted::Busy),
         };
         let evicted = evicted.unwrap_or_else(|error| {
@@ -227,9 +229,9 @@ impl Evictor<'_> {
     fn evict_file(
         &mut self,
         frame: u64,
-        file: InodeId,
-        index: u64,
+        (file, index): FilePage,
         shadow: Shadow,
+        writes: bool,
     ) -> Result<Evicted, OsError> {
         if self.paging.is_in_swap(file) {
             return self.evict_shmem(frame, file, index, shadow);
@@ -243,8 +245,7 @@ impl Evictor<'_> {
             paging.frames.release(frame);
             return Ok(Evicted::Freed);
         }
-        let may_go = self.writes_files && paging.uncommitted(file, index).is_none();
-        if may_go {
+        if writes && paging.uncommitted(file, index).is_none() {
             let page = paging.clean_file_page(frame, file, index)?;
             paging.hold(frame);
             self.written.push(page);
@@ -259,7 +260,7 @@ impl Evictor<'_> {
 impl Paging {
     /// Whether uses of a virtual page keep it in memory (`vma_has_recency`, include/linux/mm_inline.h).
     pub(super) fn uses_count(&self, page: u64) -> bool {
-        self.space.find(page).is_none_or(|(_, mapping)| mapping.pattern == Pattern::Normal)
+        self.space.find(page).is_none_or(|(_, mapping)| self.policy.counts_uses(mapping.pattern))
     }
 
     /// A frame for a page, which has been evicted before if it left a shadow. `None` where all are in
@@ -399,7 +400,6 @@ impl Paging {
     ) -> Result<bool, OsError> {
         let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
         let mut evictor = Evictor {
-            writes_files: self.policy.writes_files(),
             paging: self,
             held,
             swapped: Vec::new(),
@@ -439,9 +439,11 @@ impl Paging {
                 self.leaving += u64::from(leaving);
             }
         }
-        if dirty > 0 && (dirty == tried || pages == 0) {
+        let in_background = matches!(who, Reclaimer::Background { .. });
+        let wakes_flusher = !in_background || self.policy.thread_wakes_flusher();
+        if wakes_flusher && dirty > 0 && (dirty == tried || pages == 0) {
             self.flush_all();
-            if pages == 0 && !matches!(who, Reclaimer::Background { .. }) {
+            if pages == 0 && !in_background {
                 // Nothing else is left: it does not wait for the flusher to come.
                 self.write_oldest(work)?;
             }

@@ -95,6 +95,7 @@ impl Paging {
             return Ok(Next::WaitForFrame);
         };
         self.charge_tmpfs(file)?;
+        self.reclaim.is_new_of_memory(frame);
         self.cache.set(key, frame + 1);
         self.frames.get_mut(frame).dirty = true;
         work.push(Work::Path(Stage::PageCache, 1));

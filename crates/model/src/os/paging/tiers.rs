@@ -100,7 +100,7 @@ impl Memory for Demoter<'_> {
         page != Frame::UNMAPPED && (self.held)(page)
     }
 
-    fn evict(&mut self, folio: u64, _: Shadow) -> Evicted {
+    fn evict(&mut self, folio: u64, _: Shadow, _: bool) -> Evicted {
         if (self.in_use)(folio) {
             return Evicted::Busy;
         }

@@ -102,7 +102,12 @@ impl Paging {
             match owner {
                 Owner::Free => self.release(page.frame),
                 Owner::Kernel => {}
-                _ if evicting && mapped_at == Frame::UNMAPPED && !dirty && users == 0 => {
+                _ if evicting
+                    && mapped_at == Frame::UNMAPPED
+                    && !dirty
+                    && users == 0
+                    && self.reclaim.lets_go(page.frame) =>
+                {
                     self.leave(page.frame);
                 }
                 _ if leaves && !dirty => {

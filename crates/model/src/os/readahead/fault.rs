@@ -6,7 +6,7 @@ use crate::os::release::Release;
 
 impl Readahead {
     /// The look-up of a faulting page in the page cache, with what is read for it. `arriving` says
-    /// that the page is being read already: it is no sign for readahead. Afterwards the page is in the
+    /// that the page is being read already: with 6.18 it is no sign for readahead. Afterwards the page is in the
     /// cache, unless there is no room; the fault begins again once it has been read, and looks up no
     /// more (`filemap_fault`, `do_async_mmap_readahead`).
     pub fn look_up(
@@ -17,17 +17,13 @@ impl Readahead {
         arriving: bool,
     ) {
         match cache.folio(page) {
+            Some(_) if self.ignores_faults(pattern) => {}
             Some(folio) => {
-                if pattern == Pattern::Random || self.window == 0 {
-                    return;
-                }
-                if !arriving {
+                if !(arriving && self.limits.release == Release::V6_18) {
                     self.misses = self.misses.saturating_sub(1);
                 }
                 if folio.marked {
-                    let is_old = self.limits.release == Release::V2_6_32;
-                    let wanted = if is_old { 1 } else { self.window };
-                    self.hit_mark(cache, folio, page, wanted);
+                    self.hit_mark(cache, folio, page, self.window);
                 }
             }
             None => {
@@ -40,25 +36,35 @@ impl Readahead {
         }
     }
 
+    /// Whether faults under this advice are none of readahead's business. 2.6.32 counts misses of a file
+    /// without a window, too.
+    fn ignores_faults(&self, pattern: Pattern) -> bool {
+        let without_window = self.window == 0 && self.limits.release > Release::V2_6_32;
+        pattern == Pattern::Random || without_window
+    }
+
     /// What is read for a page that is not there (`do_sync_mmap_readahead`).
     fn fault_miss(&mut self, cache: &mut impl Filling, page: u64, pattern: Pattern) {
-        if pattern == Pattern::Random || self.window == 0 {
+        if self.ignores_faults(pattern) {
             return;
         }
-        // Until 2.6.39 faults in a row are read ahead of as calls are.
+        // Until 2.6.39 faults in a row are read ahead of as calls of a whole window are.
         let is_old = self.limits.release == Release::V2_6_32;
         let first = page == 0 && self.previous == NOT_YET;
         let in_a_row = first || page == self.previous.wrapping_add(1);
         if pattern == Pattern::Sequential || is_old && in_a_row {
-            return self.miss(cache, page, if is_old { 1 } else { self.window });
+            return self.miss(cache, page, self.window);
         }
-        self.misses = (self.misses + 1).min(10 * LOTS_OF_MISSES);
+        // Since 3.0 so many more misses do not take as many more hits to be forgotten.
+        let most_misses = if is_old { i32::MAX as u32 } else { 10 * LOTS_OF_MISSES };
+        self.misses = (self.misses + 1).min(most_misses);
         if self.misses > LOTS_OF_MISSES {
             return;
         }
-        self.start = page.saturating_sub(self.window / 2);
-        self.size = self.window;
-        self.async_size = if is_old { 0 } else { self.window / 4 };
+        let window = self.sane(cache, self.window);
+        self.start = page.saturating_sub(window / 2);
+        self.size = window;
+        self.async_size = if is_old { 0 } else { window / 4 };
         self.order = 0;
         self.add_window(cache, self.start);
     }

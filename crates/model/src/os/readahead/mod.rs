@@ -59,6 +59,12 @@ pub trait Filling: PageCache {
 
     /// Takes the mark off a folio.
     fn unmark(&mut self, folio: Folio);
+
+    /// The most pages that Linux 2.6.32 reads for one reason (`max_sane_readahead`, mm/readahead.c): half of those
+    /// that are free or inactive and of files.
+    fn sane_pages(&self) -> u64 {
+        u64::MAX
+    }
 }
 
 /// What the file system and its device allow.
@@ -111,7 +117,7 @@ pub struct Readahead {
     limits: Limits,
     /// Largest window under the advice that holds.
     window: u64,
-    /// Advised to be read at random (`FMODE_RANDOM`).
+    /// Advised to be read at random (`FMODE_RANDOM`, since 2.6.34).
     random: bool,
     /// Window read last.
     start: u64,
@@ -143,21 +149,20 @@ impl Readahead {
         }
     }
 
-    /// Takes advice on the file (`generic_fadvise`, mm/fadvise.c).
+    /// Takes advice on the file (`generic_fadvise`, mm/fadvise.c). For a file that is read at random 2.6.32
+    /// has no window, so that calls read it page by page.
     pub fn advise(&mut self, pattern: Pattern) {
         match pattern {
+            Pattern::Random if self.limits.release == Release::V2_6_32 => self.window = 0,
             Pattern::Random => self.random = true,
             Pattern::Normal => (self.random, self.window) = (false, self.limits.window),
             Pattern::Sequential => (self.random, self.window) = (false, 2 * self.limits.window),
         }
     }
 
-    /// Takes the advice that pages will be needed: as many of them as one request may have are
-    /// read.
+    /// Takes the advice that pages will be needed: as many of them as may be are read.
     pub fn need(&mut self, cache: &mut impl Filling, first: u64, pages: u64) {
-        // Before 4.4 all of them.
-        let most = if self.limits.release == Release::V2_6_32 { pages } else { self.most_forced() };
-        self.force(cache, first, pages.min(most));
+        self.force(cache, first, pages.min(self.most_forced(cache)));
     }
 
     /// A read call gets to a page. `end` is the page after the last that the call asks for, which

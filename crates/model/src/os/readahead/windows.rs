@@ -4,11 +4,19 @@ use super::{Filling, Folio, Readahead, walk};
 use crate::os::release::Release;
 
 impl Readahead {
+    /// So many pages, or in 2.6.32 as many as memory has room for (`max_sane_readahead`).
+    pub(super) fn sane(&self, cache: &impl Filling, pages: u64) -> u64 {
+        match self.limits.release {
+            Release::V2_6_32 => pages.min(cache.sane_pages()),
+            _ => pages,
+        }
+    }
+
     /// Largest window for a call that asks for this many pages (`ractl_max_pages`): until 4.9 none gets
     /// more than others.
-    fn most(&self, wanted: u64) -> u64 {
+    fn most(&self, cache: &impl Filling, wanted: u64) -> u64 {
         if self.limits.release < Release::V6_18 {
-            self.window
+            self.sane(cache, self.window)
         } else if wanted > self.window && self.limits.io > self.window {
             wanted.min(self.limits.io)
         } else {
@@ -22,12 +30,12 @@ impl Readahead {
             return self.force(cache, page, 1);
         }
         if self.random {
-            return self.force(cache, page, wanted.min(self.most_forced()));
+            return self.force(cache, page, wanted.min(self.most_forced(cache)));
         }
         if self.limits.release < Release::V6_18 {
             return self.miss_on_demand(cache, page, wanted);
         }
-        let most = self.most(wanted);
+        let most = self.most(cache, wanted);
         let in_a_row = page.wrapping_sub(self.previous) <= 1;
         if page == 0 || wanted > most || in_a_row {
             self.size = first_size(wanted, most);
@@ -36,7 +44,7 @@ impl Readahead {
             let (history, from_start) = walk::history(cache, page, most);
             if history <= wanted {
                 // By itself, as a random read: it leaves the window as it is.
-                return add_pages(cache, page, wanted, 0);
+                return self.add_pages(cache, page, wanted, 0);
             }
             let history = if from_start { 2 * history } else { history };
             self.size = (history + wanted).min(most);
@@ -49,11 +57,10 @@ impl Readahead {
 
     /// The same until 4.9 (`ondemand_readahead`, mm/readahead.c).
     fn miss_on_demand(&mut self, cache: &mut impl Filling, page: u64, wanted: u64) {
-        let most = self.most(wanted);
+        let most = self.most(cache, wanted);
         let in_a_row = page.wrapping_sub(self.previous) <= 1;
-        let end = self.start + self.size;
-        if page > 0 && (page == end.saturating_sub(self.async_size) || page == end) {
-            self.start = end;
+        if page > 0 && self.expects(page) {
+            self.start += self.size;
             self.size = next_size(self.size, most);
             self.async_size = self.size;
         } else if page == 0 || wanted > most || in_a_row {
@@ -65,7 +72,7 @@ impl Readahead {
             let (history, from_start) = walk::history(cache, page, most);
             let is_old = self.limits.release == Release::V2_6_32;
             if history == 0 || (!is_old && history <= wanted) {
-                return add_pages(cache, page, wanted, 0);
+                return self.add_pages(cache, page, wanted, 0);
             }
             let history = if from_start { 2 * history } else { history };
             self.start = page;
@@ -78,6 +85,12 @@ impl Readahead {
             }
         }
         self.add_window_on_demand(cache, page, most);
+    }
+
+    /// Whether an access there goes on with the last window, until 4.9: at its mark, or where it ends.
+    fn expects(&self, page: u64) -> bool {
+        let end = self.start + self.size;
+        page == end.saturating_sub(self.async_size) || page == end
     }
 
     /// Adds the window: where the access would meet the mark itself, the next one with it.
@@ -102,10 +115,12 @@ impl Readahead {
             return;
         }
         cache.unmark(folio);
-        let most = self.most(wanted);
+        let most = self.most(cache, wanted);
         let is_old = self.limits.release < Release::V6_18;
         let mark = (self.start + self.size).saturating_sub(self.async_size);
-        if page == mark & !(folio.pages() - 1) {
+        let expected =
+            if is_old { self.expects(page) } else { page == mark & !(folio.pages() - 1) };
+        if expected {
             self.start += self.size;
             let next = next_size(self.size, most);
             // A window that had the next one with it is none to go by.
@@ -144,7 +159,7 @@ impl Readahead {
     pub(super) fn add_window(&mut self, cache: &mut impl Filling, first: u64) {
         if self.limits.largest_order == 0 || self.size == 0 {
             self.order = 0;
-            return add_pages(cache, first, self.size, self.async_size);
+            return self.add_pages(cache, first, self.size, self.async_size);
         }
         let end = first + self.size;
         let until = end.min(cache.file_pages());
@@ -158,18 +173,20 @@ impl Readahead {
             let free = (at..at + pages).all(|page| cache.folio(page).is_none());
             if !free || !cache.add(Folio { first: at, order, marked }) {
                 cache.submit();
-                return add_pages(cache, at, end.saturating_sub(at), self.async_size);
+                return self.add_pages(cache, at, end.saturating_sub(at), self.async_size);
             }
             at += pages;
         }
         cache.submit();
     }
 
-    /// As many pages as are read by force (`force_page_cache_ra`).
-    pub(super) fn most_forced(&self) -> u64 {
+    /// As many pages as are read by force (`force_page_cache_ra`): in 2.6.32 as memory has room for, in 4.9 the
+    /// device's own window, whatever the file's.
+    pub(super) fn most_forced(&self, cache: &impl Filling) -> u64 {
         match self.limits.release {
+            Release::V2_6_32 => cache.sane_pages(),
+            Release::V4_9 => self.limits.window,
             Release::V6_18 => self.limits.io.max(self.window),
-            _ => self.window.max(1),
         }
     }
 
@@ -179,9 +196,26 @@ impl Readahead {
         let mut at = first;
         while at < end {
             let part = (end - at).min(self.limits.chunk);
-            add_pages(cache, at, part, 0);
+            self.add_pages(cache, at, part, 0);
             at += part;
         }
+    }
+
+    /// Adds single pages, those that are there left out, each gap of which ends a request; the mark goes
+    /// in front of the last `lookahead` (`do_page_cache_ra`, `page_cache_ra_unbounded`): of those in the file,
+    /// and until 4.9 of all that are asked for (`__do_page_cache_readahead`).
+    fn add_pages(&self, cache: &mut impl Filling, first: u64, pages: u64, lookahead: u64) {
+        let in_file = pages.min(cache.file_pages().saturating_sub(first));
+        let counted = if self.limits.release < Release::V6_18 { pages } else { in_file };
+        let mark = (lookahead > 0 && lookahead <= counted).then(|| first + counted - lookahead);
+        for page in first..first + in_file {
+            if cache.folio(page).is_some() {
+                cache.submit();
+            } else if !cache.add(Folio { first: page, order: 0, marked: mark == Some(page) }) {
+                break;
+            }
+        }
+        cache.submit();
     }
 }
 
@@ -215,19 +249,4 @@ fn next_size(size: u64, most: u64) -> u64 {
     } else {
         most
     }
-}
-
-/// Adds single pages, those that are there left out, each gap of which ends a request; the mark goes
-/// in front of the last `lookahead` (`do_page_cache_ra`, `page_cache_ra_unbounded`).
-fn add_pages(cache: &mut impl Filling, first: u64, pages: u64, lookahead: u64) {
-    let pages = pages.min(cache.file_pages().saturating_sub(first));
-    let mark = (lookahead > 0 && lookahead <= pages).then(|| first + pages - lookahead);
-    for page in first..first + pages {
-        if cache.folio(page).is_some() {
-            cache.submit();
-        } else if !cache.add(Folio { first: page, order: 0, marked: mark == Some(page) }) {
-            break;
-        }
-    }
-    cache.submit();
 }

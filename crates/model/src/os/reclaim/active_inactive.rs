@@ -66,6 +66,8 @@ pub struct ActiveInactive {
     recent: [Recent; 2],
     /// Pages of each list that are too few to be looked at yet (`nr_saved_scan`, until 2.6.34).
     saved: [u64; 4],
+    /// All of a batch were dirty pages of files that nobody writes, and memory is short since (`PGDAT_DIRTY`; 4.9).
+    all_dirty: bool,
     /// Refaults that were activated, by kind, and as many as the last reclaim had seen.
     activated: [u64; 2],
     activated_seen: [u64; 2],
@@ -98,6 +100,7 @@ impl ActiveInactive {
             cost: [0; 2],
             recent: [Recent::default(); 2],
             saved: [0; 4],
+            all_dirty: false,
             activated: [0; 2],
             activated_seen: [0; 2],
             swappiness,
@@ -158,6 +161,14 @@ impl ActiveInactive {
         }
     }
 
+    /// A folio of a file of memory is new: active in 2.6.32 (`add_to_page_cache_lru`, mm/filemap.c),
+    /// inactive in 4.9 (`shmem_getpage_gfp`, mm/shmem.c).
+    pub fn is_new_of_memory(&mut self, folio: u64) {
+        if self.release == Release::V2_6_32 {
+            self.is_new(folio);
+        }
+    }
+
     /// A fault maps what has come from swap: active from 4.8 to 5.8.
     pub fn comes_from_swap(&mut self, folio: u64) {
         if self.release == Release::V4_9 && self.activate(folio) {
@@ -184,7 +195,8 @@ impl ActiveInactive {
         let away = self.age - evicted_at(shadow);
         match self.release {
             Release::V2_6_32 => return false,
-            Release::V4_9 => return kind == Kind::File && away <= active_file,
+            // Its shadow says when it had gone, not when it went (`workingset_eviction`).
+            Release::V4_9 => return kind == Kind::File && away <= active_file + 1,
             Release::V6_18 => {}
         }
         let mut workingset = active_file;
@@ -224,8 +236,16 @@ impl ActiveInactive {
         }
     }
 
+    /// Whether a folio that was to leave, and has been written, leaves: until 6.17 not if it has become active.
+    pub fn lets_go(&self, folio: u64) -> bool {
+        self.release == Release::V6_18 || !self.lists.list_of(folio).is_some_and(is_active)
+    }
+
     /// A folio has been written that was to leave: it is the next to go.
     pub fn rotate(&mut self, folio: u64) {
+        if !self.lets_go(folio) {
+            return;
+        }
         let Some(list) = self.lists.list_of(folio) else { return };
         if let Some((order, flags)) = self.lists.remove(folio) {
             self.lists.put(inactive(kind_of(list)), false, folio, order, flags);
@@ -261,13 +281,13 @@ impl ActiveInactive {
 
     /// Whether a kind has so few inactive pages that active ones have to follow (`inactive_is_low`). Until
     /// 4.6 files have as many (`inactive_file_is_low`), and of all memory it depends how many others
-    /// have (`zone->inactive_ratio`).
-    fn inactive_is_low(&self, kind: Kind) -> bool {
+    /// have (`zone->inactive_ratio`), of a control group of what they are (`calc_inactive_ratio`, mm/memcontrol.c).
+    fn inactive_is_low(&self, kind: Kind, who: Reclaimer) -> bool {
         let sizes = self.sizes();
         let (inactive, active) = (sizes[inactive(kind) as usize], sizes[active(kind) as usize]);
         let gib = match (self.release, kind) {
             (Release::V2_6_32, Kind::File) => 0,
-            (Release::V2_6_32, Kind::Anonymous) => self.memory_gib,
+            (Release::V2_6_32, Kind::Anonymous) if who != Reclaimer::Group => self.memory_gib,
             _ => (inactive + active) / self.pages_per_gib,
         };
         let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };

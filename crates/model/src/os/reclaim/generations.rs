@@ -592,7 +592,7 @@ impl Generations {
             }
             return Some(self.entry_of_kept(kind, folio.number, memory));
         }
-        match memory.evict(folio.number, self.shadow(kind, folio.flags)) {
+        match memory.evict(folio.number, self.shadow(kind, folio.flags), false) {
             Evicted::Freed => {
                 self.note_eviction(kind, *folio);
                 scan.reclaimed += folio.pages();

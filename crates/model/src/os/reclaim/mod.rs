@@ -10,6 +10,7 @@ pub mod generations;
 pub mod lists;
 pub mod one_list;
 
+use crate::os::readahead::Pattern;
 use crate::os::release::Release;
 use active_inactive::ActiveInactive;
 use generations::Generations;
@@ -26,11 +27,11 @@ pub enum ReclaimPolicy {
     ActiveInactive,
     /// The same as of Linux 4.9, of 2016: anonymous memory is active when it comes, and again as soon as it was
     /// used; of files alone it is known when they left; what of a kind was used again says how much the
-    /// kind gives; dirty pages of files wait for the flusher where they are.
+    /// kind gives; dirty pages of files wait for the flusher where they are, unless nothing else is found.
     #[serde(rename = "active-inactive-4.9")]
     ActiveInactive49,
-    /// The same as of Linux 2.6.32, of 2009: nobody knows what left; whatever was used becomes active, where it is
-    /// mapped; what comes back from swap is inactive; reclaim writes dirty pages of files itself.
+    /// The same as of Linux 2.6.32, of 2009: nobody knows what left; whatever was used becomes active, where its file
+    /// is mapped; what comes back from swap is inactive; reclaim writes dirty pages of files itself.
     #[serde(rename = "active-inactive-2.6.32")]
     ActiveInactive2632,
     /// As Linux with generations, the multi-generational LRU (CONFIG_LRU_GEN, mm/vmscan.c and
@@ -56,12 +57,22 @@ impl ReclaimPolicy {
         }
     }
 
-    /// Whether reclaim writes dirty pages of files, which otherwise wait for the flusher.
-    pub fn writes_files(self) -> bool {
-        match self.release() {
-            Some(release) => release == Release::V2_6_32,
-            None => self != ReclaimPolicy::Generations,
-        }
+    /// Whether the kernel's thread wakes the flusher where it finds nothing but dirty pages of files
+    /// (`shrink_inactive_list`, since 4.11): before, it writes them itself.
+    pub fn thread_wakes_flusher(self) -> bool {
+        self.release().is_none_or(|release| release == Release::V6_18)
+    }
+
+    /// Whether a use through a mapping counts where the mapping is advised so (`page_referenced_one`, mm/rmap.c):
+    /// until 6.2 uses at random do.
+    pub fn counts_uses(self, pattern: Pattern) -> bool {
+        let is_old = self.release().is_some_and(|release| release < Release::V6_18);
+        pattern == Pattern::Normal || is_old && pattern == Pattern::Random
+    }
+
+    /// Whether write calls count as uses (`generic_perform_write`, mm/filemap.c, until 4.6).
+    pub fn counts_writes(self) -> bool {
+        self.release() == Some(Release::V2_6_32)
     }
 }
 
@@ -111,14 +122,15 @@ impl Walked {
     }
 }
 
-/// The memory that reclaim works on. Generations and Linux 2.6.32 alone ask for what has a default: of memory
+/// The memory that reclaim works on. Generations and older releases alone ask for what has a default: of memory
 /// without page tables and without writes.
 pub trait Memory {
     /// Page-table entries of a folio that have been used since they were last asked for; they are as
     /// unused from now on (Linux `folio_referenced`, mm/rmap.c).
     fn take_references(&mut self, folio: u64) -> u64;
-    /// Whether a page table has the folio.
-    fn is_mapped(&self, _folio: u64) -> bool {
+    /// Whether anybody has mapped what the folio is a part of, or swap has a copy of it (Linux 2.6.32
+    /// `page_mapping_inuse`, mm/vmscan.c).
+    fn is_in_use(&self, _folio: u64) -> bool {
         false
     }
     /// Whether a folio is a file's and dirty.
@@ -127,8 +139,9 @@ pub trait Memory {
     }
     /// Whether the hardware holds a translation of the folio.
     fn held(&self, folio: u64) -> bool;
-    /// Evicts a folio, which is in no list; of its pages only the shadow is left.
-    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted;
+    /// Evicts a folio, which is in no list; of its pages only the shadow is left. A dirty one of a file is
+    /// written if reclaim `writes` such, else others have to.
+    fn evict(&mut self, folio: u64, shadow: Shadow, writes: bool) -> Evicted;
     /// Free frames, and those on their way to be.
     fn free_pages(&self) -> u64;
     /// Walks page tables, those given or all, and takes the accessed bits; with mappings of anonymous memory
@@ -261,6 +274,13 @@ impl Reclaim {
         }
     }
 
+    /// A folio of a file of memory, added just now, is new.
+    pub fn is_new_of_memory(&mut self, folio: u64) {
+        if let Reclaim::ActiveInactive(policy) = self {
+            policy.is_new_of_memory(folio);
+        }
+    }
+
     /// A fault maps a folio of anonymous memory that has come from swap (`do_swap_page`, mm/memory.c).
     pub fn comes_from_swap(&mut self, folio: u64) {
         if let Reclaim::ActiveInactive(policy) = self {
@@ -300,6 +320,15 @@ impl Reclaim {
         }
     }
 
+    /// Whether what was to leave, and has been written, leaves: until 6.17 not what has become active meanwhile
+    /// (`rotate_reclaimable_page`, mm/swap.c).
+    pub fn lets_go(&self, folio: u64) -> bool {
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.lets_go(folio),
+            _ => true,
+        }
+    }
+
     /// What was to leave has been written: it is the next to go (`folio_rotate_reclaimable`,
     /// mm/swap.c).
     pub fn rotate(&mut self, folio: u64) {
@@ -332,6 +361,16 @@ impl Reclaim {
             Reclaim::ActiveInactive(policy) => Some(policy.file_pages()),
             Reclaim::Generations(policy) => Some(policy.pages_of(Kind::File)),
             Reclaim::OneList(_) => None,
+        }
+    }
+
+    /// Pages of files that are inactive; where the policy does not tell, all that may be.
+    pub fn inactive_file_pages(&self) -> u64 {
+        match self {
+            Reclaim::ActiveInactive(policy) => {
+                policy.sizes()[active_inactive::INACTIVE_FILE as usize]
+            }
+            _ => self.file_pages().unwrap_or_else(|| self.pages()),
         }
     }
 

@@ -95,7 +95,7 @@ impl OneList {
             };
             held += u64::from(spared);
             // That it was evicted is all that is kept of it.
-            let evicted = if spared { Evicted::Busy } else { memory.evict(folio, Shadow(1)) };
+            let evicted = if spared { Evicted::Busy } else { memory.evict(folio, Shadow(1), true) };
             if matches!(evicted, Evicted::Freed | Evicted::Writing) {
                 taken += 1 << order;
             }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::paging::small::{FRAMES, finish, settle, small};
+use crate::os::release::Release;
 use tierscope_units::Size;
 use tierscope_workload::op::MAP_WRITABLE;
 
@@ -120,4 +121,53 @@ fn what_was_read_ahead_in_vain_is_counted() {
     assert_eq!(readahead_hits, 0);
     assert!(readahead_wasted > readahead_pages / 2, "{readahead_wasted} of {readahead_pages}");
     assert!(readahead_pages - readahead_wasted <= FRAMES);
+}
+
+/// A mapping larger than memory that will be needed: Linux 2.6.32 reads half of what is free or inactive of files
+/// (`max_sane_readahead`), so that of what is there already half is displaced.
+#[test]
+fn what_will_be_needed_takes_half_of_memory_in_2_6_32() {
+    let mut paging = small(|spec| {
+        spec.readahead = Size::from_bytes(32 * PAGE);
+        spec.readahead_release = Some(Release::V2_6_32);
+        spec.reclaim = ReclaimPolicy::ActiveInactive2632;
+    });
+    paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+    paging.map(MAPPED * PAGE, 8 * FRAMES * PAGE, MAP_SHARED, FILE, 0);
+    let free = paging.frames.free();
+    let mut need = |first: u64| {
+        let (address, length) = ((MAPPED + first) * PAGE, 4 * FRAMES * PAGE);
+        let advice = Advice::WillNeed as u64;
+        let before = paging.counters.readahead_pages;
+        paging.advise(address, length, advice, &mut Vec::new(), &|_| false).expect("there is room");
+        settle(&mut paging);
+        paging.counters.readahead_pages - before
+    };
+    assert_eq!(need(0), free / 2);
+    assert_eq!(need(4 * FRAMES), free / 2, "all of files is inactive");
+}
+
+/// A fault of a page that reclaim has taken out of a folio, the rest of which is mapped around it, reads it.
+#[test]
+fn a_page_that_has_left_its_folio_is_read_by_itself() {
+    let mut paging = with_file(512, 16);
+    read_all(&mut paging, 64);
+    let folio = (0..64).filter_map(|page| paging.folio(FILE, page)).find(|folio| folio.order >= 2);
+    let page = folio.expect("windows have grown").first + 2;
+    let frame = paging.cached(FILE, page).expect("it is of the folio");
+    paging.cache.set(file_key(FILE, page), 0);
+    paging.release(frame);
+    let Next::Arrives(id, _) = load(&mut paging, page) else { panic!("the store has it") };
+    finish(&mut paging, id);
+    assert!(matches!(load(&mut paging, page), Next::Ready(_)));
+}
+
+/// Reads so many pages from the start by calls.
+fn read_all(paging: &mut Paging, pages: u64) {
+    for page in 0..pages {
+        while !matches!(read(paging, page), Next::Ready(_)) {
+            settle(paging);
+        }
+    }
+    settle(paging);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::paging::small::{FRAMES, fault, finish, settle, small, touch, write};
+use crate::os::reclaim::active_inactive::ACTIVE_FILE;
 use tierscope_units::Size;
 
 const FILE: FileId = 1;
@@ -262,6 +263,116 @@ fn uses_under_advice_keep_nothing() {
         paging.counters.major_faults
     };
     assert!(advised(None) < advised(Some(Advice::Random)));
+}
+
+/// Until 6.2 uses of a mapping at random did count (`page_referenced_one`, mm/rmap.c).
+#[test]
+fn uses_at_random_kept_pages_in_older_kernels() {
+    let counts = |reclaim, advice: Advice| {
+        let mut paging = small(|spec| spec.reclaim = reclaim);
+        paging.open(FILE, 8 * PAGE).expect("the store has room");
+        paging.map(0, 8 * PAGE, MAP_SHARED, FILE, 0);
+        let done = paging.advise(0, 8 * PAGE, advice as u64, &mut Vec::new(), &|_| false);
+        done.expect("there is room");
+        paging.uses_count(0)
+    };
+    for reclaim in OLD {
+        assert!(counts(reclaim, Advice::Random) && !counts(reclaim, Advice::Sequential));
+    }
+    assert!(!counts(ReclaimPolicy::ActiveInactive, Advice::Random));
+}
+
+const OLD: [ReclaimPolicy; 2] =
+    [ReclaimPolicy::ActiveInactive2632, ReclaimPolicy::ActiveInactive49];
+
+/// Pages of each list.
+fn sizes(paging: &Paging) -> [u64; 4] {
+    match &paging.reclaim {
+        Reclaim::ActiveInactive(lists) => lists.sizes(),
+        _ => panic!("there are others"),
+    }
+}
+
+/// Until 4.6 a write call used its page as a read call does (`generic_perform_write`).
+#[test]
+fn what_was_written_twice_was_active() {
+    let active = |reclaim| {
+        let mut paging = small(|spec| spec.reclaim = reclaim);
+        paging.open(FILE, 0).expect("the store has room");
+        for index in [0, 1, 0] {
+            assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)));
+        }
+        sizes(&paging)[ACTIVE_FILE as usize]
+    };
+    assert_eq!(OLD.map(active), [1, 0]);
+    assert_eq!(active(ReclaimPolicy::ActiveInactive), 0);
+}
+
+/// `page_mapping_inuse` of 2.6.32: a page of a file that anybody has mapped is in use, and one of a file of memory that
+/// swap has.
+#[test]
+fn a_page_was_in_use_where_its_file_was_mapped() {
+    let activations = |mapped: bool| {
+        let mut paging = small(|spec| spec.reclaim = ReclaimPolicy::ActiveInactive2632);
+        paging.open(FILE, 8 * FRAMES * PAGE).expect("the store has room");
+        if mapped {
+            paging.map(0, PAGE, MAP_SHARED, FILE, 5000);
+        }
+        read(&mut paging, 0..2 * FRAMES);
+        paging.reclaim_counters().activations
+    };
+    assert_eq!(activations(false), 0);
+    assert!(activations(true) > 0, "by one call each");
+}
+
+/// A page that reclaim of 2.6.32 has being written, and that calls use twice meanwhile, stays
+/// (`rotate_reclaimable_page`).
+#[test]
+fn what_calls_use_while_it_is_written_stayed() {
+    let mut paging = small(|spec| {
+        spec.reclaim = ReclaimPolicy::ActiveInactive2632;
+        spec.dirty_ratio = 1.0;
+        spec.dirty_background_ratio = 1.0;
+    });
+    paging.open(FILE, 0).expect("the store is empty");
+    let mut index = 0;
+    while paging.leaving == 0 {
+        write(&mut paging, FILE, index, 0);
+        index += 1;
+    }
+    let id = paging.transfers.iter().map(|(id, _)| id).next().expect("they are on their way");
+    let leaving: Vec<u64> = paging.transfer(id).pages.iter().map(|page| page.frame).collect();
+    for _ in 0..2 {
+        paging.reclaim.mark_accessed(leaving[0]);
+    }
+    settle(&mut paging);
+    let is_there = |frame: u64| matches!(paging.frames.get(frame).owner, Owner::File(..));
+    let stayed: Vec<u64> = leaving.iter().copied().filter(|frame| is_there(*frame)).collect();
+    assert_eq!(stayed, leaving[..1]);
+}
+
+/// The kernel's thread of 4.9 writes dirty pages of files itself where it finds nothing else, and wakes no flusher; that
+/// of 6.18 leaves them to the flusher.
+#[test]
+fn the_kernels_thread_wrote_dirty_pages_itself() {
+    let done = |reclaim| {
+        let mut paging = small(|spec| {
+            spec.reclaim = reclaim;
+            spec.dirty_ratio = 1.0;
+            spec.dirty_background_ratio = 1.0;
+        });
+        paging.open(FILE, 0).expect("the store is empty");
+        let mut index = 0;
+        while !paging.take_wakes().reclaim {
+            assert!(matches!(write(&mut paging, FILE, index, 0), Next::Ready(_)));
+            index += 1;
+        }
+        balance(&mut paging);
+        let enough = paging.frames.free() >= paging.watermarks.high;
+        (enough, paging.counters.file_write_backs > 0, paging.take_wakes().flush)
+    };
+    assert_eq!(OLD.map(done), [(true, true, false); 2]);
+    assert_eq!(done(ReclaimPolicy::ActiveInactive), (false, false, true));
 }
 
 /// Pages of files that are dirty are left to the flusher, and are the first to go once written.

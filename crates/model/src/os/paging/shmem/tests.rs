@@ -3,6 +3,7 @@
 use super::*;
 use crate::organization::StorageSpec;
 use crate::os::paging::small::{FRAMES, done, fault, finish, settle, small, touch, write};
+use crate::os::reclaim::active_inactive::ACTIVE_ANONYMOUS;
 use tierscope_workload::op::{MAP_WRITABLE, fallocate};
 
 const FILE: FileId = 1;
@@ -204,4 +205,21 @@ fn memory_that_processes_share_goes_to_swap_as_well() {
     let gone = (0..page).find(|it| paging.entry(*it) == Pte::None).unwrap();
     assert!(matches!(fault(&mut paging, gone, false), Next::Arrives(..)));
     assert_eq!(paging.counters.swap_ins, 1);
+}
+
+/// A new page of a file of memory begins active in 2.6.32 (`add_to_page_cache_lru`), and inactive in 4.9 (`shmem_getpage_gfp`).
+#[test]
+fn new_pages_were_active() {
+    let active = |reclaim| {
+        let mut paging = memory(|spec| spec.reclaim = reclaim);
+        paging.open(FILE, 0).unwrap();
+        write_page(&mut paging, 0);
+        match &paging.reclaim {
+            Reclaim::ActiveInactive(lists) => lists.sizes()[ACTIVE_ANONYMOUS as usize],
+            _ => panic!("there are others"),
+        }
+    };
+    assert_eq!(active(ReclaimPolicy::ActiveInactive2632), 1);
+    assert_eq!(active(ReclaimPolicy::ActiveInactive49), 0);
+    assert_eq!(active(ReclaimPolicy::ActiveInactive), 0);
 }

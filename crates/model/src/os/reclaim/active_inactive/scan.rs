@@ -45,6 +45,23 @@ enum Balance {
     Only(Kind),
 }
 
+impl Balance {
+    /// What each kind gives, of what is to be looked at of each list.
+    fn weigh(&self, targets: &mut [u64; 4]) {
+        for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
+            let target = &mut targets[list as usize];
+            match *self {
+                Balance::Equal => {}
+                Balance::Shares { shares, parts } => {
+                    *target = *target * shares[kind_of(list) as usize] / parts;
+                }
+                Balance::Only(kind) if kind != kind_of(list) => *target = 0,
+                Balance::Only(_) => {}
+            }
+        }
+    }
+}
+
 /// What became of a folio that was looked at.
 enum Fate {
     Gone,
@@ -110,7 +127,11 @@ impl Scan {
         high_pages: u64,
     ) -> bool {
         if memory.free_pages() >= high_pages {
+            lists.all_dirty = false;
             return false;
+        }
+        if lists.release < Release::V6_18 {
+            self.age_anonymous(lists, memory);
         }
         if lists.release == Release::V2_6_32 {
             return self.balance_by_batches(lists, memory, high_pages);
@@ -125,7 +146,9 @@ impl Scan {
             // Again, and anonymous memory is looked at as well.
             (self.no_cache_trim, self.priority) = (true, FIRST_PRIORITY);
         }
-        memory.free_pages() < high_pages && self.priority >= 1
+        let is_short = memory.free_pages() < high_pages;
+        lists.all_dirty &= is_short;
+        is_short && self.priority >= 1
     }
 
     /// One pass of `balance_pgdat` of 2.6.32: a batch that was found begins again with the first of
@@ -158,7 +181,13 @@ impl Scan {
         } else {
             self.shrink_lists(lists, memory, targets);
         }
-        if lists.swap && lists.inactive_is_low(Kind::Anonymous) {
+        self.age_anonymous(lists, memory);
+    }
+
+    /// Some active anonymous memory becomes inactive where little is, whatever is reclaimed (`shrink_lruvec`; before a
+    /// pass of the kernel's thread, too: `age_active_anon`, 2.6.32 and 4.9).
+    fn age_anonymous(&mut self, lists: &mut ActiveInactive, memory: &mut dyn Memory) {
+        if lists.swap && lists.inactive_is_low(Kind::Anonymous, self.who) {
             self.deactivate(lists, memory, CLUSTER, ACTIVE_ANONYMOUS);
         }
     }
@@ -171,7 +200,7 @@ impl Scan {
             let came_back = lists.release == Release::V6_18
                 && lists.activated[number] != lists.activated_seen[number];
             self.may_deactivate[number] =
-                self.force_deactivate || came_back || lists.inactive_is_low(kind);
+                self.force_deactivate || came_back || lists.inactive_is_low(kind, self.who);
         }
         let [inactive_anonymous, _, inactive_file, active_file] = lists.sizes();
         self.cache_trim = lists.release > Release::V2_6_32
@@ -222,16 +251,17 @@ impl Scan {
     fn targets(&self, lists: &mut ActiveInactive) -> [u64; 4] {
         let balance = self.balance_of_kinds(lists);
         let mut targets = lists.sizes().map(|pages| pages >> self.priority);
-        for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
-            let target = &mut targets[list as usize];
-            match balance {
-                Balance::Equal => {}
-                Balance::Shares { shares, parts } => {
-                    *target = *target * shares[kind_of(list) as usize] / parts;
-                }
-                Balance::Only(kind) if kind != kind_of(list) => *target = 0,
-                Balance::Only(_) => {}
-            }
+        balance.weigh(&mut targets);
+        if lists.release == Release::V4_9
+            && self.who == Reclaimer::Group
+            && targets.iter().all(|pages| *pages == 0)
+        {
+            // Of a small group a batch of each list, rather than nothing (`force_scan`).
+            targets = lists.sizes().map(|pages| match pages >> self.priority {
+                0 => pages.min(CLUSTER),
+                pages => pages,
+            });
+            balance.weigh(&mut targets);
         }
         targets
     }
@@ -307,22 +337,49 @@ impl Scan {
         pages: u64,
         list: ListId,
     ) -> u64 {
-        if !is_active(list) {
-            return self.evict(lists, memory, pages, list);
-        }
-        let may = match lists.release {
-            Release::V6_18 => self.may_deactivate[kind_of(list) as usize],
-            _ => lists.inactive_is_low(kind_of(list)),
-        };
+        let kind = kind_of(list);
+        let may = is_active(list)
+            && match lists.release {
+                Release::V6_18 => self.may_deactivate[kind as usize],
+                _ => lists.inactive_is_low(kind, self.who),
+            };
         if may {
             self.deactivate(lists, memory, pages, list);
-        } else {
-            self.skipped_deactivate = lists.release == Release::V6_18;
+            return 0;
         }
-        0
+        match lists.release {
+            Release::V2_6_32 => self.evict_batches(lists, memory, pages, inactive(kind)),
+            _ if !is_active(list) => self.evict(lists, memory, pages, list),
+            release => {
+                self.skipped_deactivate = release == Release::V6_18;
+                0
+            }
+        }
     }
 
-    /// Active pages become inactive, used or not (`shrink_active_list`).
+    /// `shrink_inactive_list` of 2.6.32: whole batches, until so many pages have been looked at. Also in the turn of an
+    /// active list that is to stay as it is (`shrink_list`).
+    fn evict_batches(
+        &mut self,
+        lists: &mut ActiveInactive,
+        memory: &mut dyn Memory,
+        pages: u64,
+        list: ListId,
+    ) -> u64 {
+        let enough = self.scanned + pages;
+        let mut reclaimed = 0;
+        while self.scanned < enough {
+            let scanned = self.scanned;
+            reclaimed += self.evict(lists, memory, CLUSTER, list);
+            if self.scanned == scanned {
+                break;
+            }
+        }
+        reclaimed
+    }
+
+    /// Active pages become inactive, used or not (`shrink_active_list`). What is in use loses in 2.6.32 that a
+    /// call has used it, which counts as a use here (`page_referenced`).
     fn deactivate(
         &mut self,
         lists: &mut ActiveInactive,
@@ -331,12 +388,17 @@ impl Scan {
         list: ListId,
     ) {
         for (folio, order, flags) in isolate(lists, pages, list) {
-            let used = memory.take_references(folio) > 0;
+            let mut used = memory.take_references(folio) > 0;
+            let mut flags = flags | WORKINGSET;
+            let asks = lists.release == Release::V2_6_32 && flags & REFERENCED != 0;
+            if asks && memory.is_in_use(folio) {
+                (used, flags) = (true, flags & !REFERENCED);
+            }
             let recent = &mut lists.recent[kind_of(list) as usize];
             recent.scanned += 1 << order;
             recent.rotated += u64::from(used) << order;
             lists.counters.deactivations += 1 << order;
-            lists.lists.put(list - 1, true, folio, order, flags | WORKINGSET);
+            lists.lists.put(list - 1, true, folio, order, flags);
         }
     }
 
@@ -350,7 +412,8 @@ impl Scan {
     ) -> u64 {
         let kind = kind_of(list);
         let isolated = isolate(lists, pages, list);
-        let (mut scanned, mut reclaimed, mut written) = (0, 0, 0);
+        let (mut scanned, mut reclaimed, mut written, mut dirty) = (0, 0, 0, 0);
+        let notes_dirty = lists.release == Release::V4_9 && kind == Kind::File;
         let mut stay = Vec::new();
         // All of them first: the computer that simulates waits for what it knows of several at once.
         let references: Vec<u64> =
@@ -358,6 +421,9 @@ impl Scan {
         for ((folio, order, mut flags), references) in isolated.into_iter().zip(references) {
             let pages = 1 << order;
             scanned += pages;
+            if notes_dirty && memory.is_dirty_file(folio) {
+                dirty += pages;
+            }
             match self.fate(lists, memory, (folio, kind, references), &mut flags) {
                 Fate::Gone => {
                     lists.grow_older(kind, pages);
@@ -381,6 +447,7 @@ impl Scan {
                 }
             }
         }
+        lists.all_dirty |= dirty > 0 && dirty == scanned;
         lists.recent[kind as usize].scanned += scanned;
         lists.counters.scanned_pages += scanned;
         self.scanned += scanned;
@@ -401,10 +468,11 @@ impl Scan {
         if lists.release == Release::V2_6_32 {
             // `page_referenced` tells uses by page tables and by calls in one.
             let used = references > 0 || referenced;
-            if used && (references > 0 || kind == Kind::Anonymous || memory.is_mapped(folio)) {
+            if used && (references > 0 || memory.is_in_use(folio)) {
                 return Fate::Activated;
             }
-            if used && memory.is_dirty_file(folio) {
+            // Without a copy in swap anonymous memory, which is tmpfs's then, is dirty.
+            if used && (kind == Kind::Anonymous || memory.is_dirty_file(folio)) {
                 return Fate::Kept;
             }
         } else if references > 0 {
@@ -414,7 +482,16 @@ impl Scan {
             let again = referenced || references > 1;
             return if at_once || again { Fate::Activated } else { Fate::Kept };
         }
-        match memory.evict(folio, lists.shadow(*flags)) {
+        let writes = match lists.release {
+            Release::V2_6_32 => true,
+            // The kernel's thread, where it finds nothing else, and not what a call has used (`PAGEREF_RECLAIM_CLEAN`).
+            Release::V4_9 => {
+                let in_background = matches!(self.who, Reclaimer::Background { .. });
+                in_background && lists.all_dirty && !referenced
+            }
+            Release::V6_18 => false,
+        };
+        match memory.evict(folio, lists.shadow(*flags), writes) {
             Evicted::Freed => Fate::Gone,
             Evicted::Writing => Fate::Writing,
             // Out of the way, on the active list, since 4.11.

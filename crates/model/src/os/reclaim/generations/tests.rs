@@ -38,7 +38,7 @@ impl Memory for Tables {
         false
     }
 
-    fn evict(&mut self, folio: u64, shadow: Shadow) -> Evicted {
+    fn evict(&mut self, folio: u64, shadow: Shadow, _: bool) -> Evicted {
         if self.busy.contains(&folio) || self.writing.contains(&folio) {
             return Evicted::Busy;
         }

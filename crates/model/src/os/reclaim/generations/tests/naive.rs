@@ -461,7 +461,7 @@ impl Naive {
                 }
                 active = folio.note_mapped_use();
             } else {
-                match memory.evict(number, self.shadow(&folio)) {
+                match memory.evict(number, self.shadow(&folio), false) {
                     Evicted::Freed => {
                         scan.reclaimed += 1;
                         self.tiers[kind][folio.tier()].total += 1;
