@@ -1183,7 +1183,7 @@ const CASES: &[Case] = &[
     case("haste.page", &[HASTE], "1KiB", Updates, "time", Either),
     case("haste.queue_depth", &[HASTE], "1", Parallel, "time", Up),
     case("haste.scheduler_latency", &[HASTE], "20us", Updates, "stage:device", Up),
-    case("haste.buffers", &[HASTE], "1", Parallel, "time", Up),
+    case("haste.buffers", &[HASTE], "1", Files, "time", Up),
     case("haste.nodes", &[HASTE], "7", Parallel, "time", Either),
     case("haste.ring_bandwidth", &[HASTE], "40MB/s", Updates, "stage:device", Up),
     case("haste.ring_latency", &[HASTE], "20us", Updates, "time", Up),
