@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from tierscope._interrupts import received
@@ -19,8 +20,8 @@ from tierscope.errors import RunError
 
 PROBE_S = 0.8
 """Wall-clock time for which each run is tried."""
-_LONGER = 4
-"""A trial in which too little was simulated is made once more, so many times as long."""
+_LONGER = (4, 16)
+"""A trial in which too little was simulated is made once more, so many times as long; and again."""
 _APART = 3.0
 """The speed of a run as a whole differs from that of its first moments by so much, either way."""
 _WARMING = 8.0
@@ -137,8 +138,12 @@ def _foreseen(
     if region.begins_later:
         within, tried = _tried(machines, work)
     pace = within.pace()
-    if pace is None:
-        within, tried = _tried(machines, work, probe_s=_LONGER * PROBE_S)
+    for longer in _LONGER:
+        # Where it is known how many accesses there are, those before a region tell enough.
+        if pace is not None and (tried is not None or in_all is not None):
+            break
+        within, tried = _tried(machines, work, probe_s=longer * PROBE_S)
+        within = within.of_region()
         pace = within.pace()
     slowest = None if pace is None else pace[0]
     limit = None if region.limit is None else bound("the limit", region.limit)
@@ -159,6 +164,8 @@ def _foreseen(
         return _unknown(
             "how fast what is skipped passes was not seen in the time of the trial", slowest
         )
+    if within.before_s:
+        before = within.before_s / _APART, within.before_s, within.before_s * _APART
     rest = _within(machines, work, region, limit, in_all, within, first)
     if rest is None:
         return _unknown("too little was simulated in the time of the trial", slowest)
@@ -275,9 +282,14 @@ def _tried(
 
 
 class Trial:
-    """Watches a run that is tried, and gives the speeds that the slowest machine had."""
+    """Watches a run that is tried, and gives the speeds that the slowest machine had.
+
+    Attributes:
+        before_s: wall-clock time that passed before what is told of.
+    """
 
     def __init__(self) -> None:
+        self.before_s = 0.0
         self._begun = time.monotonic()
         self._seen: list[tuple[float, list[Progress]]] = []
 
@@ -285,6 +297,15 @@ class Trial:
         now = list(progress)
         if not self._seen or now != self._seen[-1][1]:
             self._seen.append((time.monotonic() - self._begun, now))
+
+    def of_region(self) -> Trial:
+        """The part in a region that the workload itself begins, with which counts began anew."""
+        part, begun = Trial(), 0
+        for number, ((_, before), (_, now)) in enumerate(pairwise(self._seen), 1):
+            if any(b.accesses < a.accesses for a, b in zip(before, now, strict=True)):
+                part.before_s, begun = self._seen[number][0], number
+        part._seen = self._seen[begun:]
+        return part
 
     def pace(self, measure: str = "accesses") -> Pace | None:
         """So much in a second, the least and the most of the whole trial and of its last part.
@@ -295,7 +316,7 @@ class Trial:
             measure: ``accesses``, ``instructions`` or ``time_ps``.
         """
         seen = [(at_s, [getattr(one, measure) for one in each]) for at_s, each in self._seen]
-        moments = [(0.0, [0] * len(seen[0][1])), *seen] if seen else []
+        moments = [(self.before_s, [0] * len(seen[0][1])), *seen] if seen else []
         found = []
         for early, late in ((0, -1), (len(moments) // 2, -1)):
             if len(moments) < 2 or moments[late][0] <= moments[early][0]:

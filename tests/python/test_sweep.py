@@ -528,3 +528,23 @@ def test_an_estimate_counts_a_shared_warm_up_once(monkeypatch: pytest.MonkeyPatc
         assert wall is not None, unknown
         likely[path] = wall["likely"]
     assert likely == {"store.read_latency": 8.0 + 4 * 2.0, "hybrid.cache.ways": 40.0}
+
+
+def test_an_estimate_says_which_runs_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {"wall_s": {"likely": 10.0}, "wall_before_region_s": 0.0, "wall_unknown": None}
+    none = {"wall_s": None, "wall_before_region_s": 0.0, "wall_unknown": "it is long"}
+    monkeypatch.setattr(
+        estimate,
+        "plan",
+        lambda _, work, **__: SimpleNamespace(data=none if work.name == "mmap" else known),
+    )
+    study = ts.study(["oracle/quick", "hybrid/quick"], ["gups", "mmap"])
+    wall, unknown = estimate.wall([(study, points(study))], 1)
+    assert wall is not None
+    assert wall["likely"] == 20.0
+    assert unknown == "2 runs, such as mmap on oracle/quick: it is long"
+    alone = ts.study(["oracle/quick"], ["mmap"])
+    assert estimate.wall([(alone, points(alone))], 1) == (
+        None,
+        "mmap on oracle/quick: it is long",
+    )

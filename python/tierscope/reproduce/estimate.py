@@ -10,7 +10,7 @@ from typing import Any
 from tierscope import _core
 from tierscope.reproduce.catalog import FULL, QUICK, Item
 from tierscope.reproduce.run import POINTS
-from tierscope.sweeps.estimate import counted, span, trials, wall
+from tierscope.sweeps.estimate import counted, left_out, span, trials, wall
 from tierscope.sweeps.execute import THREADS, processors
 from tierscope.sweeps.points import Point, points
 from tierscope.sweeps.store import Store
@@ -40,8 +40,8 @@ class Estimate:
         known = [one["wall_s"] for one in data["items"] if one["wall_s"] is not None]
         total = {end: sum(one[end] for one in known) for end in ("least", "likely", "most")}
         told = f"Wall time of all: {span(total) if known else 'not known beforehand'}"
-        if known and len(known) < len(data["items"]):
-            told += ", and of those that are not known"
+        if known and any(one["unknown"] for one in data["items"]):
+            told += ", and what is not known"
         where = f", in {data['workers']} threads" if data["workers"] else f", on {data['on']}"
         return [*lines, told + where]
 
@@ -54,7 +54,7 @@ def _time(one: dict[str, Any]) -> str:
         why = f": {one['unknown']}" if one["unknown"] else ""
         return f"for a time that is not known beforehand{why}"
     by = {MEASURED: "by whole runs on two processors", TRIED: "by short trials"}[one["by"]]
-    return f"{span(one['wall_s'])}, {by}"
+    return f"{span(one['wall_s'])}, {by}{left_out(one['unknown'])}"
 
 
 def estimate(

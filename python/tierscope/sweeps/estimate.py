@@ -69,7 +69,7 @@ class Estimate:
         if wall is None:
             return f"not known: {self.data['wall_unknown']}"
         by = "short trials of the first and last point of each system and workload"
-        return f"{span(wall)}, by {by}"
+        return f"{span(wall)}, by {by}{left_out(self.data['wall_unknown'])}"
 
 
 def estimate(
@@ -151,6 +151,11 @@ def span(wall: Mapping[str, float]) -> str:
     return f"about {likely}" if least == most else f"about {likely} ({least} to {most})"
 
 
+def left_out(unknown: str | None) -> str:
+    """What the bounds of a time leave out, in words."""
+    return "" if unknown is None else f"; without {unknown}"
+
+
 def to_try(rest: Sequence[Point]) -> list[tuple[list[Point], list[Point]]]:
     """Points by system and workload, and of each the few that are tried."""
     groups: dict[tuple[str, str], list[Point]] = {}
@@ -169,7 +174,7 @@ def wall(
     workers: int,
     tell: Callable[[], None] | None = None,
 ) -> tuple[dict[str, float] | None, str | None]:
-    """Bounds of the wall-clock time, by trials; or why there are none.
+    """Bounds of the wall-clock time, by trials, and what they leave out; or why there are none.
 
     Args:
         rest: studies that run together, each with the points that have to run.
@@ -185,25 +190,33 @@ def wall(
         told = "one functional pass" if number == 1 else f"{number} functional passes"
         return None, f"of {told}, which no trial foresees"
     spans: dict[str, tuple[float, float]] = {}
+    missing, why = 0, None
     for study, found in rest:
         for members, tried in to_try(found):
             plans = []
             for one in tried:
                 plans.append(_planned(one, study))
-                if plans[-1]["wall_s"] is None:
-                    return None, plans[-1]["wall_unknown"]
                 if tell is not None:
                     tell()
+            unknown = [each["wall_unknown"] for each in plans if each["wall_s"] is None]
+            if unknown:
+                missing += len(members)
+                why = why or f"{members[0].label} on {members[0].machine.name}: {unknown[0]}"
+                continue
             likely = statistics.fmean(each["wall_s"]["likely"] for each in plans)
             before = statistics.fmean(each["wall_before_region_s"] for each in plans)
             spans |= {one.key: (likely, before) for one in members}
+    if missing and not spans:
+        return None, why
+    known = [(one, region) for one, region in asked if one.key in spans]
     tasks = [
         _together([spans[one["key"]] for one in task.get("together", [task])])
-        for task in shared(asked, workers)
+        for task in shared(known, workers)
     ]
     # However many there are, the longest of them is waited for.
     likely = max(sum(tasks) / workers, *tasks, 0.0)
-    return {"least": likely / APART, "likely": likely, "most": likely * APART}, None
+    bounds = {"least": likely / APART, "likely": likely, "most": likely * APART}
+    return bounds, f"{missing} runs, such as {why}" if missing else None
 
 
 def _planned(one: Point, study: Study) -> dict[str, Any]:
