@@ -131,7 +131,7 @@ class CrashReport:
         told = [f"Partial: the recording is cut short: {cut}"] if cut else []
         early = self.data.get("ended_early")
         told += [f"Partial: {early}"] if early else []
-        if self.data.get("in_memory") and self.data["failing_points"]:
+        if self.data.get("in_memory") and self.data["failing_points"] and not self.data["weaken"]:
             told.append(
                 "A sync of a disk in memory writes no lines of the on-chip caches back, as Linux's "
                 "does not: what they still hold is lost, and promises are broken by design."

@@ -225,7 +225,7 @@ pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
         }
     };
     let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
-    let (accesses, about) = (stream.accesses(), stream.accesses_about());
+    let (accesses, about) = py.detach(move || (stream.accesses(), stream.accesses_about()));
     let known =
         json!({"accesses": accesses, "accesses_about": about, "mapped_bytes": mapped_bytes});
     Ok(known.to_string())

@@ -189,6 +189,11 @@ pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), St
                  passed over",
                 "set storage.buffer_cache.capacity=0B, or ",
             ),
+            _ if system.store_in_dram().is_some() => (
+                "has a store in DRAM, which the kernel copies pages to and from, and what is passed over copies \
+                 nothing",
+                "",
+            ),
             _ if system.has_lock_of_driver() => (
                 "has a driver with a lock, for which nobody waits in what is passed over",
                 "set storage.driver.lock=0s, or ",

@@ -306,11 +306,12 @@ impl Machine {
         while !self.paging.page_moved(id) {}
         self.end_transfer(id, 0, now_ps);
     }
+
     /// A thread would have waited for a transfer, which has ended at once: it has polled, or been woken and switched to.
     /// What these paths take is part of what the store takes; the lines that they touch are not.
     pub(super) fn warm_waited(&mut self, index: usize, id: TransferId) {
         let thread = self.contexts[index].thread;
-        if self.threads[thread].carried == Some(id) || self.fixed.in_dram.is_some() {
+        if self.threads[thread].carried.take() == Some(id) || self.fixed.in_dram.is_some() {
             return;
         }
         let paths = &self.os.paths;
@@ -325,6 +326,7 @@ impl Machine {
             touched.map(|(stage, path)| Step::Touch { stage, lines: path.lines }).collect();
         self.threads[thread].do_first(&touches);
     }
+
     /// Where nobody sleeps, as many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as
     /// in detail before; whether any is. What they touch, the thread that tells them touches: others may be elsewhere in
     /// time. What it takes them is part of what the store takes.

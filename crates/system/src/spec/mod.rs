@@ -185,15 +185,19 @@ impl SystemSpec {
     }
 
     /// How long the last of what waits to be written to the store waits at most, in picoseconds, behind all the rest for
-    /// one unit of it: a whole buffer of pages of a DRAM cache that prefetches, and as many as the host has at the store
-    /// where the operating system pages. Where nothing is prefetched demand waits for what is before it, and little is;
-    /// what a drive takes is in what it begins by itself.
+    /// one unit of it: a whole buffer of pages of a DRAM cache that prefetches, and, where the operating system pages, as
+    /// many as reclaim writes at a time, at least, whether they wait at the store or before it. Where nothing is prefetched
+    /// demand waits for what is before it, and little is; what a drive takes is in what it begins by itself.
     pub(crate) fn backlog_ps(&self) -> u64 {
+        /// `SWAP_CLUSTER_MAX` of Linux; and so many that a unit is not longer for what may be there.
+        const AT_A_TIME: std::ops::RangeInclusive<u64> = 32..=64;
         let cache = self.hybrid.as_ref().filter(|_| self.prefetches());
         let paging = self.paging().filter(|_| self.store_settling_ps() == 0);
         let pages = match (cache, paging) {
             (Some(hybrid), _) => u64::from(hybrid.write_back_buffer_pages),
-            (None, Some((storage, _))) => u64::from(storage.host_queue_depth),
+            (None, Some((storage, _))) => {
+                u64::from(storage.host_queue_depth).clamp(*AT_A_TIME.start(), *AT_A_TIME.end())
+            }
             (None, None) => return 0,
         };
         let (_, write_ps) = self.store_times_ps().unwrap_or_default();

@@ -2,8 +2,7 @@
 //! page. What a piece does follows from its number alone, so that workloads can be forked and sought.
 
 use super::prelude::{Prelude, REGION_BEGINS, length_of};
-use crate::counts::Counts;
-use crate::op::{Call, Op, ThreadId};
+use crate::op::{Call, Op, OpKind, ThreadId, operations};
 use crate::runs;
 use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
 use std::sync::Arc;
@@ -106,7 +105,8 @@ pub(super) fn in_units<B: Units>(body: B) -> Box<dyn Stream> {
     })
 }
 
-/// About how many loads and stores a thread makes: as pieces of work that lie apart do.
+/// About how many accesses a thread makes, of which one that goes over into another line is two: as pieces of work that
+/// lie apart do.
 fn about<B: Units>(body: &B, thread: ThreadId) -> f64 {
     const PIECES: u64 = 32;
     /// Pieces are looked at until there are so many operations.
@@ -114,18 +114,25 @@ fn about<B: Units>(body: &B, thread: ThreadId) -> f64 {
     let units = body.units(thread);
     let pieces = PIECES.min(units);
     let (mut ops, mut looked_at, mut seen) = (Vec::new(), 0u64, 0usize);
-    let mut counts = Counts::default();
+    let mut accesses = 0;
     while looked_at < pieces && seen < ENOUGH {
         // Early and late ones by turns.
         let place = if pieces == PIECES { looked_at * 19 % PIECES } else { looked_at };
         let number = u128::from(place) * u128::from(units) / u128::from(pieces);
         ops.clear();
         body.unit(thread, number as u64, &mut ops);
-        counts += Counts::of(&ops);
+        accesses += operations(&ops).map(|(op, _)| accesses_of(op)).sum::<u64>();
         looked_at += 1;
         seen += ops.len();
     }
-    (counts.loads + counts.stores) as f64 / looked_at.max(1) as f64 * units as f64
+    accesses as f64 / looked_at.max(1) as f64 * units as f64
+}
+
+/// Accesses that an operation is, on lines of 64 bytes.
+fn accesses_of(op: Op) -> u64 {
+    let is_access = [OpKind::Load, OpKind::Store].map(|kind| kind as u8).contains(&op.kind_code());
+    let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
+    u64::from(is_access) * (1 + u64::from(op.word >> 6 != last_byte >> 6))
 }
 
 impl<B: Units> InUnits<B> {

@@ -62,6 +62,9 @@ impl Readahead {
             return;
         }
         let window = self.sane(cache, self.window);
+        if window == 0 {
+            return;
+        }
         self.start = page.saturating_sub(window / 2);
         self.size = window;
         self.async_size = if is_old { 0 } else { window / 4 };
