@@ -56,9 +56,11 @@ class Plan:
 
     def _extent_lines(self) -> list[str]:
         accesses, mapped = self.data["accesses"], self.data["mapped_bytes"]
-        about = self.data["accesses_about"]
-        known = [] if about is None else [f"about {fmt.count(about)} {_unit(self.work)}"]
-        known = known if accesses is None else [f"{fmt.count(accesses)} {_unit(self.work)}"]
+        about, unit = self.data["accesses_about"], _unit(self.work)
+        if accesses is not None:
+            known = [f"{fmt.count(accesses)} {unit}"]
+        else:
+            known = [] if about is None else [f"about {fmt.count(about)} {unit}"]
         known += [] if mapped is None else [f"{fmt.size(mapped)} mapped"]
         for what in ("skip", "limit"):
             said = self.data[what]

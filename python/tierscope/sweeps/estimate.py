@@ -216,7 +216,9 @@ def wall(
     # However many there are, the longest of them is waited for.
     likely = max(sum(tasks) / workers, *tasks, 0.0)
     bounds = {"least": likely / APART, "likely": likely, "most": likely * APART}
-    return bounds, f"{missing} runs, such as {why}" if missing else None
+    if not missing:
+        return bounds, None
+    return bounds, f"1 run, {why}" if missing == 1 else f"{missing} runs, such as {why}"
 
 
 def _planned(one: Point, study: Study) -> dict[str, Any]:

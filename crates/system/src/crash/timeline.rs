@@ -31,8 +31,7 @@ pub struct Track {
     /// From when on it was promised to survive.
     pub durable_ps: Option<u64>,
     /// Of a write, what recovery has left of it: `kept`, `gone`, which nobody had promised, or how it is harmed: `lost`,
-    /// `unreadable`, `invented` or `stale`. Of others
-    /// `cut`, where they were under way.
+    /// `unreadable`, `invented` or `stale`. Of others `cut`, where they were under way.
     pub outcome: Option<&'static str>,
 }
 

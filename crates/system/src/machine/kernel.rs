@@ -109,7 +109,9 @@ impl Machine {
         self.paging.tell_time(now_ps);
         match action {
             Action::Arrive(id) => {
-                self.threads[self.contexts[index].thread].carried = Some(id);
+                if self.functional {
+                    self.threads[self.contexts[index].thread].carried = Some(id);
+                }
                 self.end_own_transfer(index, id, now_ps);
             }
             Action::Copied(id) => self.end_copies_of(index, id, now_ps),

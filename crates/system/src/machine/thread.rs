@@ -411,7 +411,7 @@ pub struct Thread {
     pub buffers: Vec<Buffer>,
     /// Frames of the buffer of its direct call, until that is under way.
     pub pinned: Vec<u64>,
-    /// The transfer that it has carried itself last.
+    /// In functional warming, the transfer that it has carried itself, and for which it does not wait then.
     pub carried: Option<TransferId>,
     /// What is left over of cores that it would have interrupted in functional warming.
     pub shootdowns_left: f64,

@@ -146,8 +146,9 @@ impl Paging {
     }
 
     /// A write call has copied to a page, which is dirty from now on (`generic_write_end`, fs/buffer.c),
-    /// unless it was cut off meanwhile. That counts as a use where reclaim is old enough. Where the file system does not delay that, it has its place from now on, too:
-    /// no transaction is committed between the two, as the call has a handle of it.
+    /// unless it was cut off meanwhile. That counts as a use where reclaim is old enough. Where the file system does
+    /// not delay that, it has its place from now on, too: no transaction is committed between the two, as the call has
+    /// a handle of it.
     pub fn copied_to(&mut self, frame: u64, now_ps: u64) -> Result<(), OsError> {
         if let Owner::File(file, index) = self.frames.get(frame).owner {
             if self.policy.counts_writes() {
