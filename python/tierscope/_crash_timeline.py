@@ -20,21 +20,14 @@ _AFTER = {
 }
 _OUTCOMES = {
     "kept": "kept",
-    "gone": "gone, as nobody had promised it",
-    "lost": "LOST, though it was promised",
+    "gone": "gone, not promised",
+    "lost": "LOST, though promised",
     "unreadable": "UNREADABLE",
-    "invented": "INVENTED: what was never written to it",
-    "stale": "STALE: what its block held before",
+    "invented": "INVENTED",
+    "stale": "STALE",
     "cut": "cut short",
     None: "had ended",
 }
-_IN_SHORT = {
-    "gone": "gone, not promised",
-    "lost": "LOST, though promised",
-    "invented": "INVENTED",
-    "stale": "STALE",
-}
-"""The same where a terminal has little room."""
 _HARMED = ("lost", "unreadable", "invented", "stale")
 _WIDTH = 80
 """Columns of a timeline as text."""
@@ -54,8 +47,8 @@ def text(data: Mapping[str, Any]) -> str:
     ]
     for track in data["requests"]:
         times = (track[key] for key in ("issued_ps", "acknowledged_ps", "durable_ps"))
-        outcome = _IN_SHORT.get(track["outcome"], _outcome(track))
-        rows.append((_label(track), *(_before(at, cut_ps) for at in times), outcome))
+        befores = (_before(at, cut_ps) for at in times)
+        rows.append((_label(track), *befores, _OUTCOMES[track["outcome"]]))
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     widths[0] = min(widths[0], max(_WIDTH - sum(widths[1:]) - 2 * 4, _LEAST_LABEL))
     lines = [
@@ -132,7 +125,7 @@ def _draw_tracks(axes: Axes, tracks: Sequence[Mapping[str, Any]], at: Any, cut_p
                 )
         harmed = track["outcome"] in _HARMED
         axes.annotate(
-            _outcome(track), (0, row), (6, 0), textcoords="offset points", va="center",
+            _OUTCOMES[track["outcome"]], (0, row), (6, 0), textcoords="offset points", va="center",
             fontsize=7, color="C3" if harmed else "0.25", fontweight="bold" if harmed else "normal",
         )  # fmt: skip
     axes.set_yticks(range(len(tracks)), [_label(track) for track in tracks], fontsize=7)
@@ -179,10 +172,6 @@ def _label(track: Mapping[str, Any]) -> str:
 
 def _before(time_ps: int | None, cut_ps: int) -> str:
     return "\u2013" if time_ps is None else f"-{fmt.seconds((cut_ps - time_ps) * 1e-12)}"
-
-
-def _outcome(track: Mapping[str, Any]) -> str:
-    return _OUTCOMES[track["outcome"]]
 
 
 def _under_way(moments: Sequence[Mapping[str, Any]]) -> str:

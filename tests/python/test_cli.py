@@ -78,6 +78,10 @@ def test_a_kernel_and_a_host_are_shown_as_they_are_written(tierscope: Runner) ->
     kernel = tierscope("show", "linux-2.6.32").stdout
     assert 'readahead_release = "2.6.32"  # Linux' in kernel
     assert "[processor]" in tierscope("show", "nvm10-host").stdout
+    for near, name in (("linux-2.6.3", "linux-2.6.32"), ("nvm10-hos", "nvm10-host")):
+        mistaken = tierscope("show", near)
+        assert mistaken.returncode == 125
+        assert f"did you mean {name}?" in mistaken.stderr
 
 
 def test_check_tells_every_mistake_with_its_place(tierscope: Runner, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tierscope.cli.results import ByOption, show_result
 from tierscope.cli.sweep import show_sweep
 from tierscope.cli.technologies import show_technologies
 from tierscope.cli.told import fail
-from tierscope.errors import TierscopeError
+from tierscope.errors import SpecError, TierscopeError
 from tierscope.sweeps.store import is_sweep
 from tierscope.sweeps.sweep import load_sweep
 
@@ -123,7 +123,11 @@ def show(
         else:
             show_result(load(str(what)), json_, kinds(by))
     else:
-        (one,) = systems([str(what)], assignments(set_ or []))
+        try:
+            (one,) = systems([str(what)], assignments(set_ or []))
+        except SpecError as error:
+            _check_part(str(what), error)
+            raise
         _show_system(one, json_)
     return 0
 
@@ -131,6 +135,24 @@ def show(
 def _is_result(what: str) -> bool:
     """Whether a directory is meant: presets come first, whatever is there."""
     return what not in dict(parsed(_core.list_systems())) and Path(what).is_dir()
+
+
+def _check_part(what: str, error: SpecError) -> None:
+    """Refuses what is nearly the name of a host or a kernel, and no system's.
+
+    Raises:
+        TierscopeError: with that name.
+    """
+    parts = [
+        name for listed in (_core.list_hosts, _core.list_kernels) for name, _ in parsed(listed())
+    ]
+    near = _core.nearest(what, parts)
+    if near is not None and [problem.code for problem in error.problems] == ["unknown-system"]:
+        raise TierscopeError(
+            "unknown-system",
+            f"there is no system, host or kernel {what}",
+            f"did you mean {near}? tierscope show lists all",
+        ) from error
 
 
 def _show_lists(which: str | None) -> None:
