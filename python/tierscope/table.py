@@ -412,6 +412,7 @@ def _journal_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("Commits of the journal", lambda c: fmt.count(c["journal_commits"])),
         *row("  written to it", lambda c: fmt.size(c["journal_written_bytes"])),
         *row("  metadata to its places", lambda c: fmt.size(c["metadata_written_bytes"])),
+        *row("  metadata read", lambda c: fmt.size(c["metadata_read_bytes"])),
         *row("  times that room was made in it", lambda c: fmt.count(c["journal_checkpoints"])),
         *row("Flushes of the store", lambda c: fmt.count(c["store_flushes"])),
     ]

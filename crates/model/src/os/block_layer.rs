@@ -107,6 +107,13 @@ impl BlockLayerSpec {
     }
 }
 
+/// From how many of a queue's requests on it is congested, and below how many no longer.
+fn congestion_thresholds(requests: u32) -> (u32, u32) {
+    let on = (requests - requests / 8 + 1).min(requests);
+    let off = (requests - requests / 8).saturating_sub(requests / 16 + 1).max(1);
+    (on, off)
+}
+
 /// Requests in a plug, and bytes of its first one, with which it goes to its queue (`BLK_MAX_REQUEST_COUNT` and
 /// `BLK_PLUG_FLUSH_SIZE`, block/blk-mq.h).
 const PLUG_REQUESTS: usize = 32;
@@ -301,6 +308,11 @@ pub struct BlockLayer {
     sequence: u64,
     /// Pages that wait.
     waiting_bios: u64,
+    /// Requests that somebody waits for, at the device or not.
+    awaited: u32,
+    /// From so many on its one queue is congested, and below so many no longer; none where it has several, or no scheduler.
+    congestion: Option<(u32, u32)>,
+    congested: bool,
     /// What has been counted.
     pub counts: BlockLayerCounts,
 }
@@ -320,6 +332,7 @@ impl BlockLayer {
             idle_until_ps: 0,
             idled_until_ps: 0,
         };
+        let single = spec.hardware_queues == 1 && spec.scheduler != SchedulerKind::None;
         BlockLayer {
             requests: Slab::new(),
             queues: (0..spec.hardware_queues).map(|_| queue()).collect(),
@@ -331,6 +344,9 @@ impl BlockLayer {
             depth,
             sequence: 0,
             waiting_bios: 0,
+            awaited: 0,
+            congestion: single.then(|| congestion_thresholds(spec.requests)),
+            congested: false,
             counts: BlockLayerCounts::default(),
         }
     }
@@ -348,6 +364,22 @@ impl BlockLayer {
     /// Pages, and commands without pages, that wait.
     pub fn waiting_bios(&self) -> u64 {
         self.waiting_bios
+    }
+
+    /// Whether so much is read that nothing should be read ahead of need: with 7/8 of the queue's requests, until 3/16 of
+    /// them are free (`bdi_read_congested`; `blk_queue_congestion_threshold`, block/blk-core.c, Linux up to 4.20). Queues of
+    /// the multi-queue block layer know no such thing.
+    pub fn reads_are_congested(&self) -> bool {
+        self.congested
+    }
+
+    /// So many requests that somebody waits for are more, or less, than before.
+    fn count_awaited(&mut self) {
+        let Some((on, off)) = self.congestion else { return };
+        self.congested = match self.congested {
+            true => self.awaited >= off,
+            false => self.awaited >= on,
+        };
     }
 
     /// Requests that wait, and that are at the device.
@@ -436,6 +468,8 @@ impl BlockLayer {
     fn make(&mut self, queue: usize, part: &[Bio], split: bool) -> u32 {
         self.sequence += 1;
         let (bio, last) = (&part[0], &part[part.len() - 1]);
+        self.awaited += u32::from(bio.sync);
+        self.count_awaited();
         self.requests.insert(IoRequest {
             bios: part.iter().map(|bio| bio.id).collect(),
             address: bio.address,
@@ -621,6 +655,8 @@ impl BlockLayer {
         }
         let (end, queue) = (request.end, request.queue);
         let next = self.requests.remove(other);
+        self.awaited -= u32::from(next.sync);
+        self.count_awaited();
         let state = &mut self.queues[queue];
         if forget(&mut state.by_address, (next.write, next.address), other) {
             forget(&mut state.by_end, next.end, other);
@@ -752,6 +788,8 @@ impl BlockLayer {
             return None;
         }
         let request = self.requests.remove(id);
+        self.awaited -= u32::from(request.sync);
+        self.count_awaited();
         let queue = &mut self.queues[request.queue];
         queue.at_device -= 1;
         if !request.past {

@@ -70,6 +70,10 @@ pub struct KernelPathsSpec {
     pub driver: PathSpec,
     /// Interrupt entry, completion and return.
     pub interrupt: PathSpec,
+    /// Passing a completion on to the hardware thread that asked, by an interrupt there, where the device's comes to
+    /// another (`storage.driver.rq_affinity`). Nothing where it is not said.
+    #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]
+    pub completion_interrupt: PathSpec,
     /// Making a blocked thread ready.
     pub wake_up: PathSpec,
     /// Switching a core to another thread.

@@ -66,7 +66,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 19];
+pub(super) type Incidental = [u64; 20];
 
 /// Counters.
 #[derive(Debug)]
@@ -132,6 +132,8 @@ pub(super) struct Account {
     /// Direct calls (`O_DIRECT`) where there is no page cache that they could go past.
     pub direct_in_vain: u64,
     pub interrupts: u64,
+    /// Interrupts that pass completions on to another hardware thread.
+    pub completion_interrupts: u64,
     pub context_switches: u64,
     /// Of these, away from reads that take long.
     pub long_reads: u64,
@@ -192,6 +194,7 @@ impl Account {
             direct_written_bytes: 0,
             direct_in_vain: 0,
             interrupts: 0,
+            completion_interrupts: 0,
             context_switches: 0,
             long_reads: 0,
             shootdowns: 0,
@@ -373,7 +376,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 19] {
+    fn incidental_counters(&mut self) -> [&mut u64; 20] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -392,6 +395,7 @@ impl Account {
             &mut self.beyond_first,
             &mut self.faults,
             &mut self.interrupts,
+            &mut self.completion_interrupts,
             &mut self.shootdowns,
             &mut self.shootdown_interrupts,
         ]
@@ -852,6 +856,7 @@ impl Machine {
             ("file_written_bytes", self.in_all(|account| account.file_written_bytes)),
             ("system_calls", self.in_all(|account| account.calls)),
             ("interrupts", account.interrupts),
+            ("completion_interrupts", account.completion_interrupts),
             ("context_switches", account.context_switches),
             ("tlb_shootdowns", self.in_all(|account| account.shootdowns)),
             ("shootdown_interrupts", self.in_all(|account| account.shootdown_interrupts)),

@@ -10,7 +10,8 @@ use tierscope_model::activity::Activity;
 use tierscope_model::organization::{Organization, OrganizationReport};
 
 /// Counters of what takes time, or of what only a run in time does.
-const OF_TIMES: [&str; 9] = [
+const OF_TIMES: [&str; 10] = [
+    "completion_interrupts",
     "context_switches",
     "interrupts",
     "line_prefetches",

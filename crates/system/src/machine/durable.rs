@@ -313,7 +313,7 @@ impl Machine {
         touches.retain(|step| matches!(step, Step::Touch { .. }));
         self.account.kernel_instructions += u64::from(paths.interrupt.instructions)
             + u64::from(paths.wake_up.instructions) * u64::from(woken.count);
-        self.interrupt(context, woken.end_ps - now_ps, &touches, woken.first);
+        self.interrupt(context, (now_ps, woken.end_ps), &touches, woken.first);
     }
 
     /// Somebody else than its threads has its memory flushed, as [`Organization::flush`] does; not while these do.

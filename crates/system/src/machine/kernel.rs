@@ -220,6 +220,13 @@ impl Machine {
                 steps.push(Step::Act(Action::Wait(id)));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
+            Action::ReadMetadata { place, blocks } => {
+                let mut work = Vec::new();
+                let id = self.paging.read_metadata((place, blocks), &mut work);
+                let mut steps = self.work_steps(&work);
+                steps.push(Step::Act(Action::Wait(id)));
+                self.threads[self.contexts[index].thread].do_first(&steps);
+            }
             Action::Durable => self.await_durable(index, now_ps)?,
             Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
             Action::SyncFileRange { .. } => self.sync_file_range(index, action)?,
@@ -399,7 +406,8 @@ impl Machine {
         again: Action,
         ready: impl FnOnce(u64) -> Vec<Step>,
     ) {
-        let mut steps = self.work_steps(&work);
+        let mut steps = self.metadata_steps();
+        steps.extend(self.work_steps(&work));
         let mut kept = None;
         match next {
             Next::Ready(frame) => {
@@ -428,6 +436,12 @@ impl Machine {
             self.paging.keep(frame);
         }
         self.threads[self.contexts[index].thread].do_first(&steps);
+    }
+
+    /// What has to be read of the file system's metadata before a thread goes on, block by block.
+    fn metadata_steps(&mut self) -> Vec<Step> {
+        let runs = self.paging.wanted_metadata().into_iter();
+        runs.map(|(place, blocks)| Step::Act(Action::ReadMetadata { place, blocks })).collect()
     }
 
     pub(super) fn work_steps(&self, work: &[Work]) -> Vec<Step> {
@@ -571,6 +585,7 @@ impl Machine {
         ) {
             self.forget_areas();
         }
+        let begun = steps.len();
         match call {
             Call::Map { address, length, flags, file, offset } => {
                 let mapped = if file == NO_FILE { file } else { self.inode_of(id, file)? };
@@ -806,6 +821,9 @@ impl Machine {
             Call::Other { .. } => {}
         }
         self.apply_effects();
+        if !quiet {
+            steps.splice(begun..begun, self.metadata_steps());
+        }
         steps.extend(kind.is_some().then_some(Step::Return));
         self.threads[id].do_first(&steps);
         Ok(())
@@ -914,11 +932,8 @@ impl Machine {
         thread.charge_until(owner, now_ps);
         let started = thread.state != State::NotStarted;
         thread.state = State::Ready;
-        let last = thread.last_context;
-        let idle = |index: &usize| self.contexts[*index].doing == Doing::Idle;
-        let free = Some(last).filter(|i| started && idle(i));
-        let free =
-            free.or_else(|| self.idle_core()).or_else(|| (0..self.contexts.len()).find(idle));
+        let last = Some(thread.last_context).filter(|_| started);
+        let free = self.idle_context(last, now_ps);
         self.account.started += u64::from(!started);
         match free {
             Some(index) => self.start_on(index, id, now_ps, started),
@@ -926,14 +941,22 @@ impl Machine {
         }
     }
 
-    /// The first hardware thread of a core that has nothing to run: two threads are not put on one core as
-    /// long as another is free (select_idle_core in kernel/sched/fair.c).
-    fn idle_core(&self) -> Option<usize> {
+    /// A hardware thread that has nothing to run: the one where a thread ran last, else the first of a core that has
+    /// nothing to run (two threads are not put on one core as long as another is free, `select_idle_core`,
+    /// kernel/sched/fair.c), else any; one that handles interrupts only where all do.
+    fn idle_context(&self, last: Option<usize>, now_ps: u64) -> Option<usize> {
         let threads = self.fixed.threads_per_core;
-        let mut cores = self.contexts.chunks(threads);
-        let idle =
-            cores.position(|core| core.iter().all(|context| context.doing == Doing::Idle))?;
-        Some(idle * threads)
+        let idle = |index: &usize| self.contexts[*index].doing == Doing::Idle;
+        let free =
+            |index: &usize| idle(index) && self.free_of_interrupts_ps(*index, now_ps) == now_ps;
+        let core = |is: &dyn Fn(&usize) -> bool| {
+            let mut firsts = (0..self.contexts.len()).step_by(threads);
+            firsts.find(|first| is(first) && (*first..first + threads).all(|index| idle(&index)))
+        };
+        let among = |is: &dyn Fn(&usize) -> bool| {
+            last.filter(is).or_else(|| core(is)).or_else(|| (0..self.contexts.len()).find(is))
+        };
+        among(&free).or_else(|| among(&idle))
     }
 
     /// A hardware thread takes the next ready software thread, if there is one.
@@ -944,8 +967,11 @@ impl Machine {
     }
 
     fn start_on(&mut self, index: usize, id: usize, now_ps: u64, switch: bool) {
+        let free_ps = self.free_of_interrupts_ps(index, now_ps);
         let thread = &mut self.threads[id];
         thread.charge_until(Stage::Ready as usize, now_ps);
+        thread.charge_until(Stage::Interrupt as usize, free_ps);
+        let now_ps = free_ps;
         thread.state = State::Running(index);
         thread.last_context = index;
         if switch {

@@ -5,7 +5,7 @@ use super::kernel::path_steps;
 use super::polling::Polled;
 use super::prefetch::PREFETCH;
 use super::sample::Waits;
-use super::thread::{Access, Begun, State, Step, Thread, Way, tail};
+use super::thread::{Access, Begun, State, Thread, Way, tail};
 use super::{Context, Doing, Event, Machine};
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
@@ -233,7 +233,7 @@ pub(super) struct PageIo {
 pub(super) struct TransferIo {
     /// Software threads that wait for it.
     pub waiters: Vec<usize>,
-    /// Hardware thread that takes the interrupt.
+    /// Hardware thread that has handed it to the device.
     pub context: usize,
     /// Software thread that has handed it to the device.
     pub submitter: Option<usize>,
@@ -241,17 +241,6 @@ pub(super) struct TransferIo {
     pub polled: Option<Polled>,
     /// Stages of the page that came last.
     pub timeline: Timeline,
-}
-
-/// The interrupt that a hardware thread has handled last.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Handler {
-    /// Its number at the device; 0 where it told of one transfer.
-    number: u32,
-    context: usize,
-    /// When it begins to wake threads, and when it has woken all whom it has to.
-    woken_from_ps: u64,
-    end_ps: u64,
 }
 
 /// Threads that have become ready.
@@ -775,8 +764,8 @@ impl Machine {
         }
     }
 
-    /// All pages have moved: an interrupt, and the threads that waited become ready. Where the interrupt with this
-    /// number, which is not 0, has told of another transfer before, its handler goes on with this one.
+    /// All pages have moved: the threads that waited become ready, by the device's interrupt with this number, 0 where it
+    /// tells of one transfer, or because one of them polls.
     pub(super) fn end_transfer(&mut self, id: TransferId, number: u32, now_ps: u64) {
         if self.fixed.in_dram.is_some() {
             self.end_copies(id, now_ps);
@@ -792,33 +781,10 @@ impl Machine {
         let polls = |context: &Context| {
             context.doing == Doing::Polling && io.submitter == Some(context.thread)
         };
-        if let Some(context) = self.contexts.iter().position(polls) {
-            return self.end_polling(context, &io, now_ps);
+        match self.contexts.iter().position(polls) {
+            Some(context) => self.end_polling(context, &io, now_ps),
+            None => self.end_by_interrupt(&io, number, now_ps),
         }
-        let paths = self.os.paths.clone();
-        let handler = self.handler.filter(|handler| number != 0 && handler.number == number);
-        let (context, from_ps, path) = match handler {
-            Some(it) => (it.context, it.end_ps.max(now_ps), PathSpec::NONE),
-            None => (io.context, now_ps, paths.interrupt),
-        };
-        self.account.interrupts += u64::from(handler.is_none());
-        let handled_ps = from_ps + self.kernel_path_ps(path);
-        let interrupt_end_ps =
-            handler.map_or(handled_ps, |handler| handler.woken_from_ps.max(now_ps));
-        let woken = self.wake_waiters(&io.waiters, true, now_ps, handled_ps, |thread| {
-            thread.charge_tail(&io.timeline, Stage::HostQueue, now_ps);
-            thread.charge_until(Stage::Interrupt as usize, interrupt_end_ps);
-        });
-        let Woken { count: wake_ups, first, end_ps: at_ps } = woken;
-        let touches = [
-            Step::Touch { stage: Stage::Interrupt, lines: path.lines },
-            Step::Touch { stage: Stage::WakeUp, lines: paths.wake_up.lines * wake_ups },
-        ];
-        self.account.kernel_instructions += u64::from(path.instructions)
-            + u64::from(paths.wake_up.instructions) * u64::from(wake_ups);
-        let woken_from_ps = interrupt_end_ps;
-        self.handler = Some(Handler { number, context, woken_from_ps, end_ps: at_ps });
-        self.interrupt(context, at_ps - from_ps, &touches, first);
     }
 
     /// The operating system and its own threads learn that all pages of a transfer have moved.
@@ -935,31 +901,6 @@ impl Machine {
                 }
                 None => thread.charge_until(Stage::FileSystem as usize, now_ps),
             }
-        }
-    }
-
-    /// The hardware thread that takes an interrupt loses the time, if it is running. What the
-    /// kernel touches meanwhile, the thread that runs there touches next; where none does, the
-    /// first that was woken, once it runs.
-    pub(super) fn interrupt(
-        &mut self,
-        index: usize,
-        duration_ps: u64,
-        touches: &[Step],
-        woken: Option<usize>,
-    ) {
-        let context = &mut self.contexts[index];
-        let running = context.doing == Doing::Running;
-        let toucher = if running { Some(context.thread) } else { woken };
-        if let Some(thread) = toucher {
-            let some = |step: &&Step| !matches!(step, Step::Touch { lines: 0, .. });
-            let touches: Vec<Step> = touches.iter().filter(some).copied().collect();
-            self.threads[thread].do_first(&touches);
-        }
-        if running {
-            context.now_ps += duration_ps;
-            let until_ps = context.now_ps;
-            self.threads[context.thread].charge_until(Stage::Interrupt as usize, until_ps);
         }
     }
 

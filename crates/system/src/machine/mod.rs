@@ -19,6 +19,7 @@ mod daemons;
 mod direct;
 mod durable;
 mod files;
+mod interrupts;
 mod kernel;
 mod locks;
 mod long_reads;
@@ -50,8 +51,9 @@ use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use durable::Syncing;
+use interrupts::{Handler, Interrupted};
 use locks::InodeLocks;
-use memory::{Handler, Miss, Outgoing, PageIo, TransferIo};
+use memory::{Miss, Outgoing, PageIo, TransferIo};
 use polling::ServiceTimes;
 use prefetch::{Prefetch, Room};
 use recorded_windows::Windows;
@@ -201,6 +203,7 @@ struct Context {
     past: u64,
     /// Why it is about to enter the kernel.
     trap: Option<Trap>,
+    interrupted: Interrupted,
     slice_end_ps: u64,
     /// The area of the miss before, and where it lies.
     area: Area,
@@ -248,6 +251,8 @@ struct Fixed {
     snoops: bool,
     /// The driver of the store, where something is said of it.
     driver: Option<DriverSpec>,
+    /// All cores share a cache.
+    shares_cache: bool,
     /// Main memory tells of reads that take long.
     tells: bool,
     /// How long the lock of a queue of the block layer is held for a request; 0 where there is none.
@@ -452,6 +457,7 @@ impl Machine {
             promoted_page_bytes: promotion.map_or(0, |it| it.page.bytes()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
             driver: pages_to.and_then(|(storage, _)| storage.driver.clone()),
+            shares_cache: processor.caches.iter().any(|cache| cache.shared),
             queue_lock_ps: pages_to
                 .and_then(|(storage, _)| storage.block_layer.as_ref())
                 .map_or(0, BlockLayerSpec::lock_ps),
@@ -945,6 +951,7 @@ fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
             pending: Vec::new(),
             past: u64::MAX,
             trap: None,
+            interrupted: Interrupted::default(),
             slice_end_ps: 0,
             area: Area::default(),
         })

@@ -3,7 +3,6 @@
 use super::calls::CallKind;
 use super::kernel::path_steps;
 use super::memory::{PageIo, TransferIo};
-use super::thread::Step;
 use super::{Doing, Event, Machine};
 use crate::spec::SystemSpec;
 use tierscope_kernel::Stage;
@@ -72,6 +71,7 @@ impl Machine {
         });
         let bios: Vec<Bio> = bios.collect();
         let made = layer.submit(now_ps, self.contexts[index].core, &bios);
+        self.paging.tell_congestion(layer.reads_are_congested());
         // What is not one request costs its paths so many times; those of whole ones have been paid.
         let paid = self.paging.parts(bios.len() as u64);
         let (more, paths) = (made.saturating_sub(paid), &self.os.paths);
@@ -142,7 +142,9 @@ impl Machine {
         now_ps: u64,
     ) {
         let Some(layer) = &mut self.block_layer else { return };
-        if layer.moved(now_ps, request, ended) != Some(false) {
+        let told = layer.moved(now_ps, request, ended);
+        self.paging.tell_congestion(layer.reads_are_congested());
+        if told != Some(false) {
             return;
         }
         let io = self.transfers.get(&transfer);
@@ -153,10 +155,6 @@ impl Machine {
         {
             return;
         }
-        let path = self.os.paths.interrupt;
-        self.account.interrupts += 1;
-        self.account.kernel_instructions += u64::from(path.instructions);
-        let touches = [Step::Touch { stage: Stage::Interrupt, lines: path.lines }];
-        self.interrupt(index, self.kernel_path_ps(path), &touches, None);
+        self.interrupt_for_none(index, now_ps);
     }
 }

@@ -149,6 +149,8 @@ pub enum Action {
     CopyWrite { inode: InodeId, offset: u64, left: u64, source: InodeId, source_offset: u64 },
     /// A copy from one file to another goes on.
     CopyRange { source: InodeId, source_offset: u64, inode: InodeId, offset: u64, left: u64 },
+    /// Blocks of metadata in a row, from this place on, are read.
+    ReadMetadata { place: u64, blocks: u32 },
     /// The lock of a file is taken, before it is written.
     LockInode(InodeId),
     /// A file whose lock is had is cut off.

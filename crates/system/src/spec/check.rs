@@ -4,6 +4,7 @@ use super::SystemSpec;
 use super::presets;
 use tierscope_model::device::DeviceDescription;
 use tierscope_model::organization::{FillPolicy, HybridSpec, ORGANIZATIONS};
+use tierscope_model::os::driver::InterruptSteering;
 use tierscope_model::parts::Part;
 use tierscope_units::Problems;
 
@@ -42,6 +43,7 @@ impl SystemSpec {
         self.check_cache_names(problems);
         self.check_lines(problems);
         self.check_polling(problems);
+        self.check_interrupts(problems);
         self.check_controllers(problems);
         self.check_victims(problems);
         for (key, organization) in self.organizations() {
@@ -210,6 +212,37 @@ impl SystemSpec {
                     .into(),
                 "remove [pcie.nvme.coalescing], or write \"interrupt\"".into(),
             );
+        }
+    }
+
+    /// A driver names hardware threads and queues that are there.
+    fn check_interrupts(&self, problems: &mut Problems) {
+        for (key, organization) in self.organizations() {
+            let Some(paging) = organization.paging() else { continue };
+            let Some(driver) = &paging.driver else { continue };
+            if driver.interrupts == InterruptSteering::Queue && paging.block_layer.is_none() {
+                problems.add(
+                    "missing-part",
+                    format!("{key}.driver.interrupts"),
+                    "\"queue\"".into(),
+                    "without a block layer nothing says what queues the device has".into(),
+                    format!("add the table [{key}.block_layer], or write \"submitter\" or \"one\""),
+                );
+            }
+            let threads =
+                self.processor.as_ref().map(|it| it.cores.saturating_mul(it.threads_per_core));
+            if let (InterruptSteering::One, Some(threads @ 1..), Some(thread)) =
+                (driver.interrupts, threads, driver.interrupt_thread)
+                && thread >= threads
+            {
+                problems.add(
+                    "impossible-value",
+                    format!("{key}.driver.interrupt_thread"),
+                    thread.to_string(),
+                    format!("the processor has {threads} hardware threads, counted from 0"),
+                    format!("write at most {}", threads - 1),
+                );
+            }
         }
     }
 

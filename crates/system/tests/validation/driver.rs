@@ -143,3 +143,101 @@ fn who_slept_too_long_finds_its_request_when_it_wakes() {
     // Alone, each of the first sleeps for some 20 ms, and its page is there after 10.
     assert!(blocked_ns(&sums) > 2e7, "{} ns of sleep beyond its requests", blocked_ns(&sums));
 }
+
+/// A read takes as long.
+const READ_PS: std::ops::Range<u64> = 36_000_000..36_500_000;
+/// Interrupts that take far longer than a read, 200 us, and nothing else that costs.
+const LONG_INTERRUPTS: Sets<'static> =
+    &[("os.paths.interrupt", "{ instructions = 400000, lines = 0 }")];
+const INTERRUPT_PS: u64 = 200_000_000;
+/// The last hardware thread takes all of them.
+const ONE: Sets<'static> =
+    &[("storage.driver.interrupts", "one"), ("storage.driver.interrupt_thread", "3")];
+/// The faults of four threads.
+const FOUR: u64 = 4 * PAGES;
+
+#[test]
+fn who_takes_all_interrupts_bounds_their_rate() {
+    let each = run_threads(4, "4", &[LONG_INTERRUPTS]);
+    let one = run_threads(4, "4", &[LONG_INTERRUPTS, ONE]);
+    let off =
+        run_threads(4, "4", &[LONG_INTERRUPTS, ONE, &[("storage.driver.rq_affinity", "off")]]);
+    for sums in [&each, &one, &off] {
+        assert_eq!((sums.counter("interrupts"), sums.counter("completion_interrupts")), (FOUR, 0));
+    }
+    // Side by side, each behind a read; or behind each other, but for the first's read.
+    let reads_ps = each.time_ps - PAGES * INTERRUPT_PS;
+    assert!(READ_PS.contains(&(reads_ps / PAGES)), "{reads_ps} ps of reads");
+    let first_ps = one.time_ps - FOUR * INTERRUPT_PS;
+    assert!(READ_PS.contains(&first_ps), "{first_ps} ps before the first");
+    assert_eq!(one.time_ps, off.time_ps, "cores share a cache");
+    // Those who wait for the others' are told so.
+    assert!(one.stage_ps("interrupt") > 3 * FOUR * INTERRUPT_PS, "{}", one.stage_ps("interrupt"));
+}
+
+#[test]
+fn a_queue_interrupts_the_first_of_its_cores() {
+    let queues = |count: &'static str| {
+        let layer: Sets<'_> = &[
+            ("storage.block_layer.scheduler", "none"),
+            ("storage.block_layer.hardware_queues", count),
+            ("storage.driver.interrupts", "queue"),
+        ];
+        let sums = run_threads(4, "4", &[LONG_INTERRUPTS, layer]);
+        assert_eq!(sums.counter("interrupts"), FOUR);
+        sums.time_ps as f64 / (PAGES * INTERRUPT_PS) as f64
+    };
+    let (one, two, four) = (queues("1"), queues("2"), queues("4"));
+    assert!((one - 4.0).abs() < 0.02 && (two - 2.0).abs() < 0.02, "{one}, {two}");
+    assert!((four - 1.18).abs() < 0.02, "{four}");
+}
+
+#[test]
+fn a_completion_is_passed_on_to_who_asked() {
+    // 1 us for the device's interrupt, 100 us for the one between hardware threads and 200 us to wake a thread.
+    let paths: Sets<'_> = &[
+        ("os.paths.interrupt", "{ instructions = 2000, lines = 0 }"),
+        ("os.paths.completion_interrupt", "{ instructions = 200000, lines = 0 }"),
+        ("os.paths.wake_up", "{ instructions = 400000, lines = 0 }"),
+    ];
+    let apart: Sets<'_> = &[("processor.caches.L3.shared", "false")];
+    let affinity = |kind: &'static str, more: &[Sets<'_>]| {
+        let set: Sets<'_> = &[("storage.driver.rq_affinity", kind)];
+        let sums = run_threads(3, "4", &[&[paths, ONE, set], more].concat());
+        (sums.counter("completion_interrupts"), sums.time_ps)
+    };
+    let (wake_ps, passed_ps) = (200_000_000, 100_000_000);
+    // Where they come, on a core without a thread, all are woken one after the other.
+    for (kind, more) in [("off", &[apart][..]), ("group", &[])] {
+        let (passed, time_ps) = affinity(kind, more);
+        assert_eq!(passed, 0, "{kind}");
+        assert!(time_ps > 3 * PAGES * wake_ps, "{kind}: {time_ps} ps");
+    }
+    // Passed on, each is woken on its own core.
+    for (kind, more) in [("core", &[][..]), ("group", &[apart])] {
+        let (passed, time_ps) = affinity(kind, more);
+        assert_eq!(passed, 3 * PAGES, "{kind}");
+        let each_ps = PAGES * (READ_PS.start + 1_000_000 + passed_ps + wake_ps);
+        let beyond_ps = time_ps as f64 - each_ps as f64;
+        assert!((0.0..0.03).contains(&(beyond_ps / each_ps as f64)), "{kind}: {beyond_ps} ps");
+    }
+}
+
+#[test]
+fn who_computes_where_interrupts_come_loses_their_time() {
+    let time_ps = |taker: &'static str| {
+        let one: Sets<'_> =
+            &[("storage.driver.interrupts", "one"), ("storage.driver.interrupt_thread", taker)];
+        let changes: Vec<Sets<'_>> = [FREE_KERNEL, WHOLE_NANOSECONDS, FAULTS, LONG_INTERRUPTS, one]
+            .into_iter()
+            .chain([&[("processor.cores", "4"), ("os.time_slice", "1s")][..]])
+            .collect();
+        // 100 ms of instructions on the second core, and faults on the first for 10 ms.
+        let computes: Vec<Op> = (0..200_000).map(|_| Op::load(MAPPED - PAGE, 8, 1000)).collect();
+        run(&system("storage/quick", &changes), &together(vec![faults(0), computes])).time_ps
+    };
+    let (first, second, third) = (time_ps("0"), time_ps("1"), time_ps("2"));
+    assert_eq!(first, third);
+    let lost_ps = second - first;
+    assert!(lost_ps.abs_diff(PAGES * INTERRUPT_PS) < 10_000, "{lost_ps} ps");
+}

@@ -21,6 +21,7 @@ mod golden;
 mod hybrid;
 mod journal;
 mod long_reads;
+mod metadata;
 mod nvm;
 mod nvme;
 mod raid;

@@ -78,6 +78,9 @@ const SEVERAL: &str = "hybrid/several";
 const LAYERED: &str = "storage/layered";
 /// So little at the store at once that requests wait.
 const WAITING: Sets<'static> = &[("storage.host_queue_depth", "1")];
+/// One hardware thread takes all interrupts, and passes what they tell of on to who asked.
+const PASSED_ON: Sets<'static> =
+    &[("storage.driver.interrupts", "one"), ("storage.driver.rq_affinity", "core")];
 /// A machine's DRAM and, behind a link, a store of lines with these times and units; and its other tables.
 macro_rules! lines_behind_a_link {
     ($about:literal, $store:literal, $tables:literal) => {
@@ -909,6 +912,17 @@ const CASES: &[Case] = &[
     case("os.paths.interrupt.instructions", &[HYBRID], "90000", Synced, "owner:interrupt", Up),
     case("os.paths.interrupt.lines", &[HYBRID], "512", Synced, "dram_cache_lookups", Up),
     case("os.paths.interrupt.lines", &[STORAGE], "512", Files, "memory_reads", Up),
+    case(
+        "os.paths.completion_interrupt.instructions",
+        &[STORAGE],
+        "90000",
+        Parallel,
+        "owner:interrupt",
+        Up,
+    )
+    .with(PASSED_ON),
+    case("os.paths.completion_interrupt.lines", &[STORAGE], "512", Parallel, "memory_reads", Up)
+        .with(PASSED_ON),
     case("os.paths.wake_up.instructions", ALL, "90000", Switches, "owner:wake_up", Up),
     case("os.paths.wake_up.lines", ALL, "512", Switches, "memory_reads", Up),
     case(
@@ -1470,6 +1484,9 @@ const CASES: &[Case] = &[
         .with(WAITING),
     case("storage.block_layer.lock", &[LAYERED], "9us", Parallel, "owner:driver", Up),
     case("storage.driver.completion", &[STORAGE], "polling", Updates, "context_switches", Down),
+    case("storage.driver.interrupts", &[STORAGE], "one", Parallel, "time", Either),
+    case("storage.driver.rq_affinity", &[STORAGE], "core", Parallel, "completion_interrupts", Up)
+        .with(&[("storage.driver.interrupts", "one")]),
     case("storage.driver.lock", &[STORAGE], "9us", Parallel, "owner:driver", Up),
     case("storage.driver.poll.instructions", &[STORAGE], "9000", Updates, "owner:driver", Up)
         .with(&[("storage.driver.completion", "polling")]),
@@ -1489,6 +1506,8 @@ const INERT: &[(&str, &[&str], &str, &str)] = &[
     ("os.paths.block_layer.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
     ("os.paths.block_layer.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("os.paths.driver.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
+    ("os.paths.completion_interrupt.instructions", &[ORACLE, HYBRID], "90000", NO_REQUESTS),
+    ("os.paths.completion_interrupt.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("os.paths.driver.lines", &[ORACLE, HYBRID], "512", NO_REQUESTS),
     ("os.paths.interrupt.instructions", &[ORACLE], "90000", NO_REQUESTS),
     ("os.paths.interrupt.lines", &[ORACLE], "512", NO_REQUESTS),

@@ -149,6 +149,7 @@ pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.block_layer", "{ instructions = 0, lines = 0 }"),
     ("os.paths.driver", "{ instructions = 0, lines = 0 }"),
     ("os.paths.interrupt", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.completion_interrupt", "{ instructions = 0, lines = 0 }"),
     ("os.paths.wake_up", "{ instructions = 0, lines = 0 }"),
     ("os.paths.context_switch", "{ instructions = 0, lines = 0 }"),
     ("os.paths.system_call", "{ instructions = 0, lines = 0 }"),

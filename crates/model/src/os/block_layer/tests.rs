@@ -609,3 +609,33 @@ proptest! {
         prop_assert_eq!(layer.counts.pages, known.len() as u64);
     }
 }
+
+#[test]
+fn seven_eighths_of_the_requests_are_too_many_reads() {
+    let mut plain = spec(SchedulerKind::Noop);
+    plain.merges = false;
+    let mut layer = layer(&plain, 4, false);
+    // 113 of 128, and again below 103: those at the device count.
+    layer.submit(0, 0, &background((0..200).map(|at| at * 100)));
+    assert!(!layer.reads_are_congested(), "nobody waits for them");
+    let mut submitted = 0;
+    while !layer.reads_are_congested() {
+        layer.submit(0, 0, &reads([100_000 + 2 * submitted]));
+        submitted += 1;
+    }
+    assert_eq!(submitted, 113);
+    let mut left = submitted;
+    while layer.reads_are_congested() {
+        let Pick::Request(id) = layer.next(0) else { panic!("nothing goes") };
+        let is_read = !layer.request(id).write;
+        layer.moved(0, id, true);
+        left -= u64::from(is_read);
+    }
+    assert_eq!(left, 102);
+    for (kind, queues) in [(SchedulerKind::None, 1), (SchedulerKind::Noop, 2)] {
+        let many = BlockLayerSpec { hardware_queues: queues, ..spec(kind) };
+        let mut layer = BlockLayer::new(&many, PAGE, 4, false);
+        layer.submit(0, 0, &reads((0..400).map(|at| 2 * at)));
+        assert!(!layer.reads_are_congested(), "{kind:?} of {queues}");
+    }
+}

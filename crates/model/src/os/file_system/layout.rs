@@ -24,6 +24,12 @@ const FIRST_FILE: u64 = 11;
 /// Extents that an inode holds itself, and those of a block of 4 KiB.
 const INLINE_EXTENTS: u64 = 4;
 const EXTENT_BYTES: u64 = 12;
+/// Blocks of an extent at most (`EXT_INIT_MAX_LEN`, fs/ext4/ext4_extents.h).
+const EXTENT_BLOCKS: u64 = 1 << 15;
+/// Blocks of inodes that ext4 reads at once (`inode_readahead_blks`, Documentation/admin-guide/ext4.rst).
+const INODE_READAHEAD_BLOCKS: u64 = 32;
+/// Stands for the number of the block of a map of ext3 that tells of others.
+const UPPER: u64 = 1 << 32;
 /// Blocks that an inode of ext3 knows itself, and bytes of the number of another.
 const DIRECT_BLOCKS: u64 = 12;
 const POINTER_BYTES: u64 = 4;
@@ -401,5 +407,67 @@ impl Layout {
     /// Which blocks are in use changes within the groups of these places.
     pub fn spaces(&self, places: &BTreeSet<u64>) -> Vec<Piece> {
         places.iter().flat_map(|place| self.space(*place)).collect()
+    }
+
+    /// Blocks that mounting reads, at once or in the background: of ext3 and ext4 descriptors of groups, of ext4 bitmaps of
+    /// blocks (`ext4_fill_super`, `ext4_mb_prefetch`, Linux 5.8 and later), of XFS headers of groups
+    /// (`xfs_fs_reserve_ag_blocks`); and the topmost inode with what is read with it.
+    pub fn read_by_mounting(&self) -> Vec<u64> {
+        let top = self.inode(TOP, false).place() / self.block_bytes * self.block_bytes;
+        if self.is_xfs() {
+            let groups = 0..self.groups;
+            let headers = groups
+                .flat_map(|nth| [self.block_bitmaps, self.inode_bitmaps].map(|at| at + 3 * nth));
+            return headers.map(|block| self.at(block)).chain([top]).collect();
+        }
+        let past = match self.kind {
+            FileSystemKind::Ext4 => self.inode_bitmaps,
+            _ => self.block_bitmaps,
+        };
+        (self.descriptors..past).map(|block| self.at(block)).chain(self.read_with(top)).collect()
+    }
+
+    /// The blocks that are read with this one, in a row: of inodes those that ext4 reads ahead, and a cluster of XFS.
+    pub fn read_with(&self, place: u64) -> Vec<u64> {
+        let inodes = self.at(self.inodes)..self.at(self.others);
+        if self.kind != FileSystemKind::Ext4 || !inodes.contains(&place) {
+            return self.written_with(place);
+        }
+        let at_once = INODE_READAHEAD_BLOCKS * self.block_bytes;
+        let first = inodes.start + (place - inodes.start) / at_once * at_once;
+        let past = (first + at_once).min(inodes.end);
+        (first..past).step_by(self.block_bytes as usize).collect()
+    }
+
+    /// The blocks of the map of a file of so many pages in a row that tell of this one, from the inode on. An inode of
+    /// XFS holds the extents of 80 GiB, 2^21 blocks each.
+    pub fn map_of(&self, file: InodeId, pages: u64, index: u64) -> Vec<u64> {
+        let per_block = self.blocks_of_map();
+        match self.kind {
+            FileSystemKind::Ext3 => {
+                let Some(beyond) = index.checked_sub(DIRECT_BLOCKS) else { return Vec::new() };
+                let nth = beyond / per_block;
+                let upper = (nth > 0).then(|| self.map(file, UPPER));
+                upper.into_iter().chain([self.map(file, nth)]).collect()
+            }
+            FileSystemKind::Ext4 if pages > INLINE_EXTENTS * EXTENT_BLOCKS => {
+                vec![self.map(file, index / per_block)]
+            }
+            FileSystemKind::Ext4 | FileSystemKind::Xfs => Vec::new(),
+        }
+    }
+
+    /// All blocks of the map of a file of so many pages in a row.
+    pub fn maps_of(&self, file: InodeId, pages: u64) -> BTreeSet<u64> {
+        let all = (0..pages).step_by(self.blocks_of_map() as usize).chain(pages.checked_sub(1));
+        all.flat_map(|index| self.map_of(file, pages, index)).collect()
+    }
+
+    /// Blocks of a file in a row that a block of its map tells of.
+    fn blocks_of_map(&self) -> u64 {
+        match self.kind {
+            FileSystemKind::Ext3 => self.block_bytes / POINTER_BYTES,
+            _ => self.block_bytes / EXTENT_BYTES * EXTENT_BLOCKS,
+        }
     }
 }

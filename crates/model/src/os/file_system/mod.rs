@@ -4,8 +4,9 @@
 //! ([`layout`] says which), which join a transaction; [`journal`] says when a transaction is written to the
 //! log, and in what order with data and with flushes of the drive. [`crate::os::paging`] carries it out.
 //!
-//! [`names`] knows of directories. Metadata is always in memory here: it is written, and never read.
+//! [`names`] knows of directories, and [`cold`] of what is still to be read. Metadata in memory stays there.
 
+pub mod cold;
 pub mod journal;
 pub mod layout;
 pub mod names;
@@ -14,6 +15,7 @@ pub mod xfs;
 use crate::os::InodeId;
 use crate::os::paging::{FilePage, OsError, TransferId};
 use crate::power::{Note, Weakness, Weaknesses};
+use cold::Cold;
 use journal::{Journal, Request};
 use layout::{Layout, Piece};
 pub use names::Replaced;
@@ -155,6 +157,8 @@ counters! {
         pub journal_written_bytes,
         /// Bytes of metadata written to their places.
         pub metadata_written_bytes,
+        /// Bytes of metadata read, which the store has had from the start.
+        pub metadata_read_bytes,
         /// Times that room in the journal had to be made by writing metadata to their places.
         pub journal_checkpoints,
         /// Flushes of the drive.
@@ -184,6 +188,8 @@ struct FileMetadata {
     next: (u64, u64),
     /// Pages of the last run, of XFS.
     extent_pages: u64,
+    /// Pages in a row that it has had from the start.
+    held_pages: u64,
 }
 
 /// A block of metadata that the journal has, and its place not yet.
@@ -222,8 +228,10 @@ pub struct FileSystem {
     data_under_way: BTreeMap<u64, u64>,
     /// Transfers of metadata to their places.
     under_way: BTreeSet<TransferId>,
-    /// A frame of the kernel that all blocks of metadata come from.
+    /// A frame of the kernel that all blocks of metadata come from, and go to.
     frame: u64,
+    /// What is not in memory; nothing where all is.
+    cold: Option<Cold>,
     /// Counters for the result.
     pub counters: FileSystemCounters,
     /// What has happened and has not been told, where power may fail, and what is left out on purpose.
@@ -264,6 +272,7 @@ impl FileSystem {
             data_under_way: BTreeMap::new(),
             under_way: BTreeSet::new(),
             frame,
+            cold: None,
             counters: FileSystemCounters::default(),
             notes: None,
             weaknesses: Weaknesses::default(),
@@ -342,6 +351,7 @@ impl FileSystem {
     fn change(&mut self, file: InodeId, pieces: &[Piece], data: bool, now_ps: u64) {
         let block = |piece: &Piece| piece.place() / self.page_bytes * self.page_bytes;
         let blocks: Vec<u64> = pieces.iter().map(block).collect();
+        blocks.iter().for_each(|place| self.need_block(*place));
         let number = self.journal.join(&blocks, now_ps);
         if self.is_xfs() {
             self.log_changes(file, pieces);
@@ -370,11 +380,18 @@ impl FileSystem {
         pages: (u64, u64),
         size_bytes: u64,
     ) {
-        let (named, _) = self.add_name(parent);
-        let names = vec![(parent, named)];
-        let metadata =
-            FileMetadata { name, exists: true, names, size_bytes, ..FileMetadata::default() };
+        let (named, pieces) = self.add_name(parent);
+        let (names, held_pages) = (vec![(parent, named)], pages.1);
+        let metadata = FileMetadata {
+            name,
+            exists: true,
+            names,
+            size_bytes,
+            held_pages,
+            ..FileMetadata::default()
+        };
         self.files.insert(file, metadata);
+        self.hold(file, &pieces, pages);
         let inode = self.inode_block(file);
         self.note(|| Note::Held { file, name, pages, size_bytes, inode });
     }

@@ -102,6 +102,24 @@ impl FileSystem {
         self.layout.directory(directory.blocks.get(nth).copied().unwrap_or(0))
     }
 
+    /// The places of a directory's first blocks, so many at most.
+    pub(super) fn first_blocks(&self, directory: InodeId, blocks: usize) -> Vec<u64> {
+        let all = self.directories.all.get(&directory).map(|it| &it.blocks);
+        let first = all.into_iter().flatten().take(blocks);
+        first.map(|block| self.layout.directory(*block)).collect()
+    }
+
+    /// The places of the blocks in which a directory's name is found: of one with an index that, and the leaf.
+    pub(super) fn lookup_blocks(&self, directory: InodeId, name: NameId) -> Vec<u64> {
+        let is_indexed = !self.is_xfs() && self.directory_blocks(directory) > 1;
+        let index = self.first_blocks(directory, usize::from(is_indexed));
+        let found = self.name_pieces(directory, name).into_iter().filter_map(|piece| match piece {
+            Piece::Block { place, .. } => Some(place),
+            Piece::Inode { .. } => None,
+        });
+        index.into_iter().chain(found).collect()
+    }
+
     /// A directory gets a block: its number in it, and what changes.
     fn grow_directory(&mut self, directory: InodeId, pieces: &mut Vec<Piece>) -> usize {
         let block = self.directories.block();

@@ -27,9 +27,22 @@ impl Paging {
         Some(self.store_address(file, index)? / self.page_bytes)
     }
 
-    /// A page of a file that is not in the page cache: where the extended buffer cache has it, it is
-    /// read from there. Nothing where it has not.
+    /// A page of a file that is not in the page cache: where the extended buffer cache has it, it is read from there. Where
+    /// it has not, the file's map may have to be read first, and else there is nothing.
     pub(super) fn fetch(
+        &mut self,
+        file: InodeId,
+        index: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<Next>, OsError> {
+        if let Some(next) = self.fetch_buffered(file, index, work, held)? {
+            return Ok(Some(next));
+        }
+        Ok(self.find_place(file, index, work).map(Next::Wait))
+    }
+
+    fn fetch_buffered(
         &mut self,
         file: InodeId,
         index: u64,

@@ -62,6 +62,10 @@ impl Paging {
         if let Some(id) = self.settle(call, work)? {
             return Ok(DirectNext::Ask(Next::Wait(id)));
         }
+        let find = |index| self.find_place(call.inode, index, work);
+        if let Some(id) = pages.map(find).find_map(|id| id) {
+            return Ok(DirectNext::Ask(Next::Wait(id)));
+        }
         self.start_direct(call, std::mem::take(pinned), work).map(DirectNext::Started)
     }
 

@@ -35,7 +35,7 @@ impl Paging {
         if folio.is_none()
             && let Some(next) = self.fetch(file, index, work, held)?
         {
-            self.counters.page_cache_misses += u64::from(next != Next::WaitForFrame);
+            self.counters.page_cache_misses += u64::from(matches!(next, Next::Arrives(..)));
             return Ok(next);
         }
         if folio.is_none_or(|folio| folio.marked) {

@@ -1,6 +1,7 @@
 //! What file calls mean for the file system's metadata, and its journal's thread.
 
 use super::*;
+use crate::os::file_system::cold::BlockRun;
 use crate::os::file_system::journal::Request;
 use crate::os::file_system::{FileSystem, FileSystemCounters, FileSystemSpec};
 use crate::power::{Note, Weaknesses};
@@ -15,7 +16,10 @@ impl Paging {
         let Some(limits) = &self.limits else { return Ok(()) };
         let store_bytes = limits.store_bytes;
         let frame = self.reserve_for_kernel(1)?;
-        let system = FileSystem::new(spec, self.page_bytes, store_bytes, buffers, frame);
+        let mut system = FileSystem::new(spec, self.page_bytes, store_bytes, buffers, frame);
+        if !self.prefilled {
+            system.begin_cold();
+        }
         self.grow_store(system.reserved_bytes() / self.page_bytes)?;
         self.file_system = Some(system);
         Ok(())
@@ -69,6 +73,50 @@ impl Paging {
             self.wakes.commit_at_ps = Some(at_ps);
         }
         self.wakes.commit |= system.journal.is_wanted();
+    }
+
+    /// A name of a file is looked up; the blocks of metadata that are read for that may be asked for
+    /// ([`Paging::wanted_metadata`]).
+    pub(super) fn look_up(&mut self, file: InodeId) {
+        self.file_system.iter_mut().for_each(|system| system.look_up(file));
+    }
+
+    /// Runs of blocks of metadata that are to be read before a call goes on, in order.
+    pub fn wanted_metadata(&mut self) -> Vec<BlockRun> {
+        match self.file_system.as_mut().filter(|system| system.wants_blocks()) {
+            Some(system) => system.take_wanted(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Blocks of metadata in a row are read, as a request.
+    pub fn read_metadata(&mut self, (place, blocks): BlockRun, work: &mut Vec<Work>) -> TransferId {
+        let places = (0..u64::from(blocks)).map(|nth| place + nth * self.page_bytes).collect();
+        self.file_system.iter_mut().for_each(|system| system.reads(blocks));
+        let id = self.start_own_transfer(places, Moves::Metadata { forced: false }, work);
+        self.transfers[id].write = false;
+        id
+    }
+
+    /// All that is wanted is read; the last transfer of it.
+    pub(super) fn read_wanted(&mut self, work: &mut Vec<Work>) -> Option<TransferId> {
+        let runs = self.wanted_metadata();
+        runs.into_iter().map(|run| self.read_metadata(run, work)).last()
+    }
+
+    /// The place of a page of a file is looked for; what has to be read first, if that is not in memory.
+    pub(super) fn find_place(
+        &mut self,
+        file: InodeId,
+        index: u64,
+        work: &mut Vec<Work>,
+    ) -> Option<TransferId> {
+        let system = self.file_system.as_mut()?;
+        system.look_for(file, index);
+        match system.wants_blocks() {
+            true => self.read_wanted(work),
+            false => None,
+        }
     }
 
     /// Pages of a file are about to be cut off: their places are free.

@@ -73,6 +73,17 @@ impl Filling for Filler<'_, '_> {
     fn sane_pages(&self) -> u64 {
         (self.paging.frames.free() + self.paging.reclaim.inactive_file_pages()) / 2
     }
+
+    fn is_congested(&self) -> bool {
+        self.paging.reads_are_congested
+    }
+}
+
+impl Paging {
+    /// Tells whether the device's queue is full of reads, until it is told otherwise.
+    pub fn tell_congestion(&mut self, reads_are_congested: bool) {
+        self.reads_are_congested = reads_are_congested;
+    }
 }
 
 impl Filler<'_, '_> {

@@ -41,11 +41,13 @@ impl Paging {
     /// A file is opened, with the size it has now where it is first seen; it is made, and empty, where its name is known and it
     /// was deleted. Its inode.
     pub fn open(&mut self, name: FileId, size_bytes: u64) -> Result<InodeId, OsError> {
-        match self.names.inodes.get(&name) {
-            Some(Some(inode)) => Ok(*inode),
-            Some(None) => self.add_inode(name, 0, false),
-            None => self.add_inode(name, size_bytes, size_bytes > 0),
-        }
+        let inode = match self.names.inodes.get(&name) {
+            Some(Some(inode)) => *inode,
+            Some(None) => self.add_inode(name, 0, false)?,
+            None => self.add_inode(name, size_bytes, size_bytes > 0)?,
+        };
+        self.look_up(inode);
+        Ok(inode)
     }
 
     /// A name that is a link to none gets an inode: of a file that is made, or, if `held`, that the store has had
@@ -170,7 +172,10 @@ impl Paging {
     pub fn list_directory(&mut self, name: FileId, bytes: u64) -> Result<u64, OsError> {
         let inode = self.directory(name)?;
         let blocks = self.file_system.as_ref().map_or(0, |it| it.directory_blocks(inode));
-        Ok(bytes.div_ceil(self.page_bytes).min(blocks))
+        let blocks = bytes.div_ceil(self.page_bytes).min(blocks);
+        self.look_up(inode);
+        self.file_system.iter_mut().for_each(|it| it.look_through(inode, blocks));
+        Ok(blocks)
     }
 
     /// A file or a directory gets a name in a directory, that of `replaced` where there is one, which has so many bytes where

@@ -485,6 +485,8 @@ pub struct Paging {
     owed: Vec<Work>,
     /// The time, as far as it has been told.
     now_ps: u64,
+    /// The device's queue is full of reads.
+    reads_are_congested: bool,
     effects: Vec<Effect>,
     /// Counters for the result.
     pub counters: OsCounters,
@@ -592,6 +594,7 @@ impl Paging {
             flushes_device: false,
             owed: Vec::new(),
             now_ps: 0,
+            reads_are_congested: false,
             holds_back: true,
             counters: OsCounters::default(),
         }

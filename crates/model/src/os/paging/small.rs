@@ -54,6 +54,7 @@ pub fn os() -> OsSpec {
             block_layer: path,
             driver: path,
             interrupt: path,
+            completion_interrupt: path,
             wake_up: path,
             context_switch: path,
             system_call: path,

@@ -10,6 +10,8 @@ impl Paging {
         swap: bool,
         work: &mut Vec<Work>,
     ) -> TransferId {
+        // What allocating their places has asked for.
+        self.read_wanted(work);
         let count = pages.len() as u32;
         let id = self.transfers.insert(Transfer {
             left: count,

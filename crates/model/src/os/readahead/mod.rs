@@ -65,6 +65,12 @@ pub trait Filling: PageCache {
     fn sane_pages(&self) -> u64 {
         u64::MAX
     }
+
+    /// Whether the device's queue is so full of reads that, until 4.9, no window is read ahead of need
+    /// (`bdi_read_congested`, include/linux/backing-dev.h).
+    fn is_congested(&self) -> bool {
+        false
+    }
 }
 
 /// What the file system and its device allow.

@@ -10,6 +10,7 @@ pub(super) struct Plain {
     request: Vec<Folio>,
     requests: Vec<(u64, u64)>,
     sane_pages: u64,
+    congested: bool,
 }
 
 impl Plain {
@@ -20,6 +21,7 @@ impl Plain {
             request: Vec::new(),
             requests: Vec::new(),
             sane_pages: u64::MAX,
+            congested: false,
         }
     }
 
@@ -66,6 +68,10 @@ impl Filling for Plain {
 
     fn sane_pages(&self) -> u64 {
         self.sane_pages
+    }
+
+    fn is_congested(&self) -> bool {
+        self.congested
     }
 }
 
@@ -243,6 +249,26 @@ fn what_will_be_needed_was_read_as_far_as_memory_was_free() {
     assert_eq!(requests(Release::V6_18, 1100), [(100, 128)]);
     let pages: u64 = requests(Release::V2_6_32, u64::MAX).iter().map(|(_, pages)| pages).sum();
     assert_eq!(pages, 4000);
+}
+
+/// Where the queue is full of reads, a mark is taken off and nothing is read ahead; what is missed then is read with a window
+/// (`page_cache_async_readahead` up to 4.20).
+#[test]
+fn nothing_was_read_ahead_of_need_where_the_queue_was_full() {
+    let requests = |release, pages| {
+        let (mut readahead, mut cache) = of(release);
+        for page in 0..pages {
+            cache.congested = page >= 4;
+            readahead.read(&mut cache, page, page + 1);
+            readahead.end_of_read((page + 1) * 4096, 4096);
+        }
+        cache.requests
+    };
+    // The mark is at page 4, which begins the third window in 6.18.
+    let ahead = vec![(0, 4), (4, 8), (12, 16)];
+    assert_eq!(RELEASES.map(|it| requests(it, 12)), [&ahead[..2], &ahead[..2], &ahead]);
+    // A miss of page 12 begins it in any case.
+    assert_eq!(RELEASES.map(|it| requests(it, 13))[..2], [ahead.clone(), ahead]);
 }
 
 /// Windows of calls and around faults, too, were no larger than memory had room for in 2.6.32.

@@ -115,8 +115,11 @@ impl Readahead {
             return;
         }
         cache.unmark(folio);
-        let most = self.most(cache, wanted);
         let is_old = self.limits.release < Release::V6_18;
+        if is_old && cache.is_congested() {
+            return;
+        }
+        let most = self.most(cache, wanted);
         let mark = (self.start + self.size).saturating_sub(self.async_size);
         let expected =
             if is_old { self.expects(page) } else { page == mark & !(folio.pages() - 1) };
