@@ -123,6 +123,8 @@ impl Host {
             match transfer.moves {
                 Moves::Pages => self.note("data", count),
                 Moves::Nothing => self.note("flush", 1),
+                // What is read is in `metadata.rs`.
+                Moves::Metadata { .. } if !transfer.write => {}
                 // The journal lies at the start, behind two blocks.
                 Moves::Metadata { .. }
                     if transfer.pages[0].store_address < JOURNAL_BYTES + 2 * PAGE =>

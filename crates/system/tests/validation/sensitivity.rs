@@ -1485,6 +1485,8 @@ const CASES: &[Case] = &[
     case("storage.block_layer.lock", &[LAYERED], "9us", Parallel, "owner:driver", Up),
     case("storage.driver.completion", &[STORAGE], "polling", Updates, "context_switches", Down),
     case("storage.driver.interrupts", &[STORAGE], "one", Parallel, "time", Either),
+    case("storage.driver.interrupt_thread", &[STORAGE], "1", Parallel, "time", Either)
+        .with(&[("storage.driver.interrupts", "one")]),
     case("storage.driver.rq_affinity", &[STORAGE], "core", Parallel, "completion_interrupts", Up)
         .with(&[("storage.driver.interrupts", "one")]),
     case("storage.driver.lock", &[STORAGE], "9us", Parallel, "owner:driver", Up),
