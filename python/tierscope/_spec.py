@@ -361,6 +361,13 @@ class KernelPaths(_Spec):
     interrupt: Path | None = None
     """Interrupt entry, completion and return."""
 
+    completion_interrupt: Path | None = None
+    """Passing a completion on to the hardware thread that asked, by an interrupt there, where the
+    device's comes to another (`storage.driver.rq_affinity`).
+
+    Nothing where it is not said.
+    """
+
     wake_up: Path | None = None
     """Making a blocked thread ready."""
 
@@ -2454,6 +2461,31 @@ class Driver(_Spec):
     the time that requests of the same size and direction took on average in the last 100 ms in
     which somebody polled, while another thread runs, and polls then (`blk_mq_poll_hybrid`,
     block/blk-mq.c, Linux 4.10 to 6.3).
+    """
+
+    interrupts: Literal["submitter", "queue", "one"] | None = None
+    """Which hardware thread the device interrupts.
+
+    ``"submitter"``: The one that has handed the request over: the device has a vector for each.
+    ``"queue"``: The first of those that use the same queue of the device
+    (`storage.block_layer.hardware_queues`), each of which has a vector. ``"one"``: The same always:
+    the device has one vector.
+    """
+
+    interrupt_thread: int | None = None
+    """The hardware thread that takes all interrupts, where `interrupts` is "one": a number from 0
+    on, those of a core behind each other.
+
+    By default 0.
+    """
+
+    rq_affinity: Literal["off", "group", "core"] | None = None
+    """Whether a completion that has come to another hardware thread is passed on to the one that
+    asked, by an interrupt between the two (`os.paths.completion_interrupt`).
+
+    ``"off"``: Where the interrupt comes (`rq_affinity` of 0). ``"group"``: There where it shares a
+    cache with the hardware thread that asked, else at that (1, the default since 2.6.32).
+    ``"core"``: At the hardware thread that asked (2).
     """
 
     lock: str | None = None
