@@ -132,7 +132,7 @@ def plan(
     if scale_to_footprint is not None:
         scaled = _scale.to_footprint(machines, work, scale_to_footprint)
         machines, notes = [one for one, _ in scaled], [note for _, note in scaled]
-    foreseen: dict[str, Any] = {"accesses": None, "accesses_about": None, "mapped_bytes": None}
+    foreseen: dict[str, Any] = dict.fromkeys(("accesses", "accesses_about", "mapped_bytes"))
     if isinstance(work, Program):
         check_program(work)
     else:
@@ -141,7 +141,12 @@ def plan(
         machines,
         work,
         _trial.Region(skip, limit, roi, warming, _sampling.EVERY if sampled else None),
-        foreseen["accesses_about"],
+        _trial.Known(
+            foreseen["accesses_about"],
+            foreseen.get("instructions_about"),
+            foreseen.get("accesses_before_region"),
+            foreseen["mapped_bytes"],
+        ),
         time_limit_s=time_limit_s,
         runs=runs,
     )

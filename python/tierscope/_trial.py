@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+from tierscope import _core
+from tierscope._call import parsed
 from tierscope._interrupts import received
 from tierscope._region import Extent, Warming, bound
 from tierscope._result import Result
 from tierscope._run import NoResultError, Progress, compare
 from tierscope._system import System
-from tierscope._workload import Program, Workload, for_devices
+from tierscope._workload import Generated, Program, Workload, for_devices
 from tierscope.errors import RunError
 
 PROBE_S = 0.8
 """Wall-clock time for which each run is tried."""
 _LONGER = (4, 16)
 """A trial in which too little was simulated is made once more, so many times as long; and again."""
+_COMES_TO_S = 5.0
+"""A trial comes to a region that begins so soon; others are tried without what comes before."""
 _APART = 3.0
 """The speed of a run as a whole differs from that of its first moments by so much, either way."""
 _WARMING = 8.0
 """Functional warming is so much quicker than simulation at most (docs/models/machine.md)."""
-_DETAILED_UNITS = 1.5
-"""Units in detail for each that is measured: half of one comes before (docs/models/sampling.md)."""
+_EARLIER = 0.8
+"""Detail is tried behind so much of what a trial has passed over."""
+_COLD = 0.75
+"""A share of pages used first from which on the start of a run tells of all of it."""
 _NEVER = 1 << 62
 """Accesses that no trial comes to."""
 
@@ -70,6 +77,23 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a workload beforehand; nothing of what is not.
+
+    Attributes:
+        accesses: about how many it makes, or requests.
+        instructions: about how many it executes.
+        before: accesses before the mark with which it begins its region.
+        mapped_bytes: memory that it maps, and files that it has.
+    """
+
+    accesses: int | None = None
+    instructions: int | None = None
+    before: int | None = None
+    mapped_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Outlook:
     """What is known of the time of a run.
 
@@ -90,7 +114,7 @@ def outlook(
     machines: Sequence[System],
     work: Workload,
     region: Region,
-    in_all: int | None,
+    known: Known,
     *,
     time_limit_s: float | None,
     runs: int,
@@ -101,7 +125,7 @@ def outlook(
         machines: what it runs on.
         work: the workload.
         region: what of it is measured.
-        in_all: about how many accesses, or requests, the workload has, where that is known.
+        known: how much the workload does.
         time_limit_s: wall-clock time that it may take.
         runs: how many times it runs.
 
@@ -110,137 +134,308 @@ def outlook(
     """
     if isinstance(work, Program):
         return _unknown("how long the program runs is not known before it has run")
-    if in_all is None and region.limit is None and time_limit_s is None and not for_devices(work):
+    ends = region.limit is not None or known.accesses is not None
+    if not ends and time_limit_s is None and not for_devices(work):
         return _unknown("how many accesses will be simulated is not known beforehand")
     trial, tried = _tried(machines, work, **region.tried())
-    if tried is not None and "time limit" not in (tried.data["partial_reason"] or ""):
-        spent_s = max(system["wall_s"] for system in tried.data["systems"].values())
+    spent_s = _whole_s(tried)
+    if spent_s is not None:
         return Outlook(_bounds((spent_s,) * 3, time_limit_s, runs, measured=runs == 1))
-    return _foreseen(machines, work, region, in_all, trial, tried, time_limit_s, runs)
+    tries = _Tries(machines, work, region, known)
+    return tries.foreseen(trial, tried, time_limit_s, runs)
+
+
+def _whole_s(tried: Result | None) -> float | None:
+    """Seconds that a run took which was tried to its end."""
+    if tried is None or "time limit" in (tried.data["partial_reason"] or ""):
+        return None
+    return max(system["wall_s"] for system in tried.data["systems"].values())
 
 
 def _unknown(why: str, slowest: float | None = None) -> Outlook:
     return Outlook(None, unknown=why, slowest_accesses_per_s=slowest)
 
 
-def _foreseen(
-    machines: Sequence[System],
-    work: Workload,
-    region: Region,
-    in_all: int | None,
-    first: Trial,
-    tried: Result | None,
-    time_limit_s: float | None,
-    runs: int,
-) -> Outlook:
-    """By the speeds that a first trial saw, and further ones."""
-    within = first
-    if region.begins_later:
-        within, tried = _tried(machines, work)
-    pace = within.pace()
-    for longer in _LONGER:
-        # Where it is known how many accesses there are, those before a region tell enough.
-        if pace is not None and (tried is not None or in_all is not None):
-            break
-        within, tried = _tried(machines, work, probe_s=longer * PROBE_S)
-        within = within.of_region()
+class _Tries:
+    """What trials of a run tell of its time, of which the first did not come to its end."""
+
+    def __init__(
+        self, machines: Sequence[System], work: Workload, region: Region, known: Known
+    ) -> None:
+        self._machines, self._work, self._region, self._known = machines, work, region, known
+        # Accesses before a mark that the workload gives, where that begins the region.
+        self._marked = known.before or 0 if region.skip is None else 0
+
+    def foreseen(
+        self, first: Trial, tried: Result | None, time_limit_s: float | None, runs: int
+    ) -> Outlook:
+        """By the speeds that a first trial saw, and further ones."""
+        later = self._region.begins_later or self._marked > 0
+        before_s = self._before_s(first) if later and tried is None else None
+        if before_s is not None and before_s <= _COMES_TO_S:
+            again = 1.5 * before_s + PROBE_S
+            first, tried = self._try(self._work, probe_s=again, **self._region.tried())
+        reached = tried is not None
+        within = first.of_region()
+        if later and reached and (within is first or within.lasts_s < PROBE_S / 2):
+            # Of the region too little was seen, or it cannot be told from what came before.
+            again = within.before_s + 2 * PROBE_S
+            first, tried = self._try(self._work, probe_s=again, **self._region.tried())
+            within = first.of_region()
+        whole_s = _whole_s(tried)
+        if whole_s is not None:
+            return Outlook(_bounds((whole_s,) * 3, time_limit_s, runs, measured=runs == 1))
+        if later and not reached:
+            within, tried = self._try(self._without_setup(), limit=self._region.limit)
+            whole_s = _whole_s(tried)
+        for longer in _LONGER:
+            if whole_s is not None or within.pace() or within.pace("instructions"):
+                break
+            region = self._region.tried() if reached else {"limit": self._region.limit}
+            work = self._work if reached else self._without_setup()
+            within, tried = self._try(work, probe_s=longer * PROBE_S, **region)
+            within, whole_s = within.of_region(), _whole_s(tried)
         pace = within.pace()
-    slowest = None if pace is None else pace[0]
-    limit = None if region.limit is None else bound("the limit", region.limit)
-    if tried is None:
-        # What the workload itself does before its region took all of the trial.
-        limit = None
-        if pace is None or in_all is None:
+        slowest = None if pace is None else pace[0]
+        if tried is None:
             return _unknown("nothing was simulated in the time of the trial")
-    if in_all is None and limit is None:
-        if time_limit_s is not None:
-            spans = (PROBE_S, math.sqrt(PROBE_S * time_limit_s), time_limit_s)
-            return Outlook(_bounds(spans, time_limit_s, runs))
-        return _unknown("the trial did not come to the end of the trace", slowest)
-    if pace is None:
-        return _unknown("too little was simulated in the time of the trial")
-    before = _before(region, first, within, in_all)
-    if before is None:
-        return _unknown(
-            "how fast what is skipped passes was not seen in the time of the trial", slowest
+        ends = self._ends()
+        if not ends:
+            if time_limit_s is not None:
+                spans = (PROBE_S, math.sqrt(PROBE_S * time_limit_s), time_limit_s)
+                return Outlook(_bounds(spans, time_limit_s, runs))
+            return _unknown("the trial did not come to the end of the trace", slowest)
+        before: Spans | None = (0.0, 0.0, 0.0)
+        if later and reached:
+            before = within.before_s / _APART, within.before_s, within.before_s * _APART
+        elif later:
+            before = self._before(first, within)
+        if before is None:
+            return _unknown(
+                "how fast what is skipped passes was not seen in the time of the trial", slowest
+            )
+        rest = self._within(ends, within, tried, reached)
+        if whole_s is not None and not reached:
+            rest = whole_s, whole_s, whole_s
+        if rest is None:
+            return _unknown("too little was simulated in the time of the trial", slowest)
+        least_s, likely_s, most_s = (a + b for a, b in zip(before, rest, strict=True))
+        # A trace may end before a limit is reached.
+        least_s = PROBE_S if for_devices(self._work) else max(PROBE_S, least_s)
+        found = _bounds((least_s, likely_s, most_s), time_limit_s, runs)
+        return Outlook(found, min(before[1] * runs, found["likely"]), None, slowest)
+
+    def _try(
+        self, work: Workload, *, probe_s: float | None = None, may_end: bool = False, **region: Any
+    ) -> tuple[Trial, Result | None]:
+        return _tried(self._machines, work, probe_s=probe_s, may_end=may_end, **region)
+
+    def _without_setup(self) -> Workload:
+        """The workload without writing to what it has first, where it does that and need not."""
+        work = self._work
+        if not isinstance(work, Generated) or not _touches(work.name):
+            return work
+        return replace(work, parameters={**work.parameters, "touched": False})
+
+    # ---- What comes before the region -----------------------------------------------------------
+
+    def _passed(self) -> tuple[str, int] | None:
+        """A measure, and how much of it comes before the region, where that is known."""
+        if self._region.skip is None:
+            return ("accesses", self._marked) if self._marked else None
+        ((measure, amount),) = bound("what is skipped", self._region.skip).items()
+        if measure == "accesses" and self._known.accesses is not None:
+            amount = min(amount, self._known.accesses)
+        return measure, amount
+
+    def _before_s(self, trial: Trial) -> float | None:
+        """What is likely to pass before the region, by a trial that was tried within it."""
+        passed = self._passed()
+        pace = None if passed is None else trial.pace(passed[0])
+        return None if passed is None or pace is None else passed[1] / _likely(pace)
+
+    def _before(self, first: Trial, within: Trial) -> Spans | None:
+        """How long what comes before the region takes, at the speed of a trial of it.
+
+        Nothing where none saw it.
+        """
+        passed = self._passed()
+        if passed is None:
+            return 0.0, 0.0, 0.0
+        measure, amount = passed
+        # Warming without times has only the region's own speed to go by.
+        pace = first.pace(measure) or within.pace(measure)
+        return None if pace is None else _spans(amount, pace)
+
+    # ---- The region -----------------------------------------------------------------------------
+
+    def _ends(self) -> list[tuple[str, int]]:
+        """Measures, and how much of them the region has at most: it ends at the first of these."""
+        limit = self._region.limit
+        ends = [] if limit is None else list(bound("the limit", limit).items())
+        passed = dict([self._passed() or ("accesses", 0)])
+        if self._known.accesses is not None:
+            own = max(0, self._known.accesses - passed.get("accesses", 0))
+            if own > 0 or self._known.instructions is None:
+                return [*ends, ("accesses", own)]
+        if self._known.instructions is not None:
+            # What makes calls alone, which touch memory in the kernel.
+            own = max(0, self._known.instructions - passed.get("instructions", 0))
+            ends.append(("instructions", own))
+        return ends
+
+    def _within(
+        self, ends: list[tuple[str, int]], within: Trial, tried: Result, reached: bool
+    ) -> Spans | None:
+        """How long the region takes."""
+        found = [
+            (_spans(amount, pace), measure, amount)
+            for measure, amount in ends
+            if (pace := within.pace(measure)) is not None
+        ]
+        if not found:
+            return None
+        (least, likely, most), measure, amount = min(found, key=lambda one: one[0][1])
+        if self._region.roi and not self._marked:
+            # How much comes before the mark is not known.
+            least /= 1.0 if self._region.warming == "detailed" else _WARMING
+            likely = math.sqrt(least * most)
+        elif self._region.every is not None:
+            cold = self._cold(amount, tried) if measure == "accesses" else 1.0
+            likely = self._sampled(measure, amount, likely, within, cold, reached)
+            least, most = likely / _APART, likely * _APART
+        return least, likely, most
+
+    def _cold(self, accesses: float, tried: Result) -> float:
+        """Pages used first in so many accesses, as a share of what a start foretells.
+
+        There are no more than there are; those that DRAM does not hold come again. Where places
+        are drawn, a share e^-x is never used, x being what the start foretells over all.
+        """
+        mapped = self._known.mapped_bytes
+        shares = [1.0]
+        for machine, one in zip(self._machines, tried.data["systems"].values(), strict=True):
+            used = one["counters"].get("footprint_bytes", 0) / max(1, one["accesses"])
+            if not mapped or not used:
+                continue
+            foretold = accesses * used / mapped
+            dram = parsed(_core.sizes(json.dumps(machine.to_dict())))["dram"]
+            held = 1.0 if dram is None else min(1.0, dram["bytes"] / mapped)
+            shares.append(max(-math.expm1(-foretold) / foretold, 1.0 - held))
+        return min(shares)
+
+    def _sampled(
+        self,
+        measure: str,
+        amount: float,
+        complete_s: float,
+        start: Trial,
+        cold: float,
+        reached: bool,
+    ) -> float:
+        """Seconds of a region that is sampled.
+
+        Its first period is in detail, as its start was tried. What follows is tried from where
+        a trial without times has come to, so that the set-up does not speak for all. Where most
+        of the run goes on behind the first use of pages, which takes longer, that is told by a
+        small data set, all of which has been used.
+
+        Args:
+            measure: what ends it.
+            amount: how much of that it has.
+            complete_s: seconds that all of it takes in detail, as its start went.
+            start: a trial in detail from the region's beginning on.
+            cold: pages used first, as a share of what the start foretells.
+            reached: whether that came to the region behind what comes before it.
+        """
+        work = self._work if reached else self._without_setup()
+        setup = self._marked if reached else 0
+        in_all = self._known.accesses
+        in_all = None if in_all is None else in_all - self._marked + setup
+        quick, at, at_s = self._pass_over(work, setup, start.before_s, in_all)
+        small = _small(work) if cold < _COLD else None
+        if small is not None:
+            small_in_all = _known_of(small)["accesses_about"]
+            warm_quick, warm_at, warm_at_s = self._pass_over(small, 0, 0.0, small_in_all)
+            warm = self._detail(small, warm_at, warm_at_s)
+            warm_s = self._cost(measure, amount, warm, warm, warm_quick)
+            cold_s = self._cost(measure, amount, start, start, quick)
+            if warm_s is not None and cold_s is not None:
+                return warm_s + max(0.0, cold_s - warm_s) * cold
+        detail = self._detail(work, max(setup, at), at_s)
+        timed = detail if detail.pace(measure) and detail.pace("time_ps") else start
+        found_s = self._cost(measure, amount, start, timed, quick)
+        return complete_s if found_s is None else found_s
+
+    def _warming(self) -> Warming:
+        return "untimed" if self._region.warming == "untimed" else "functional"
+
+    def _pass_over(
+        self, work: Workload, setup: int, before_s: float, in_all: int | None
+    ) -> tuple[Trial, int, float]:
+        """A trial of what passes without times; and from where on detail is tried, and when."""
+        begun = time.monotonic()
+        passed, _ = self._try(
+            work,
+            probe_s=before_s + PROBE_S,
+            may_end=True,
+            skip=max(1, (in_all or _NEVER) - 1),
+            warming=self._warming(),
         )
-    if within.before_s:
-        before = within.before_s / _APART, within.before_s, within.before_s * _APART
-    rest = _within(machines, work, region, limit, in_all, within, first)
-    if rest is None:
-        return _unknown("too little was simulated in the time of the trial", slowest)
-    least_s, likely_s, most_s = (a + b for a, b in zip(before, rest, strict=True))
-    # A trace may end before a limit is reached.
-    least_s = PROBE_S if for_devices(work) else max(PROBE_S, least_s)
-    found = _bounds((least_s, likely_s, most_s), time_limit_s, runs)
-    return Outlook(found, min(before[1] * runs, found["likely"]), None, slowest)
+        spent_s = time.monotonic() - begun
+        if in_all is not None and spent_s < before_s + PROBE_S:
+            # It came to the end of the workload.
+            passed.ended(in_all, spent_s)
+        at = int(_EARLIER * passed.least("accesses"))
+        return passed.behind(setup), at, _EARLIER * passed.elapsed_s
+
+    def _detail(self, work: Workload, at: int, at_s: float) -> Trial:
+        """A trial in detail behind so many accesses, which take so long."""
+        found, _ = self._try(
+            work, probe_s=at_s + PROBE_S, may_end=True, skip=max(1, at), warming=self._warming()
+        )
+        return found.of_region()
+
+    def _cost(
+        self, measure: str, amount: float, start: Trial, detail: Trial, quick: Trial
+    ) -> float | None:
+        """Seconds of a sampled region, by its start, by detail further on, and by what passes."""
+        speed, clock, passes = detail.pace(measure), detail.pace("time_ps"), quick.pace()
+        first, began = start.pace(measure), start.pace("time_ps")
+        plans = [plan for plan in _plans(self._machines) if plan is not None]
+        if not (speed and clock and passes and first and began and plans):
+            return None
+        # As much of the measure goes with an access as in detail.
+        over = _likely(passes) * _likely(speed) / _likely(detail.pace() or speed)
+        unit_ps, refill_ps, period_ps = max(plans, key=lambda plan: (plan[0] + plan[1]) / plan[2])
+        of_start = min(amount, (period_ps - unit_ps) * _likely(first) / _likely(began))
+        share = min(1.0, (unit_ps + refill_ps) / period_ps)
+        rest = share / _likely(speed) + (1 - share) / max(over, _likely(speed))
+        return of_start / _likely(first) + (amount - of_start) * rest
 
 
-def _before(region: Region, first: Trial, within: Trial, in_all: int | None) -> Spans | None:
-    """How long what is skipped takes, at the speed of a trial of it; nothing where it saw none."""
-    if region.skip is None:
-        return 0.0, 0.0, 0.0
-    ((measure, amount),) = bound("what is skipped", region.skip).items()
-    # Warming without times has only the region's own speed to go by.
-    pace = first.pace(measure) or within.pace(measure)
-    if pace is None:
+def _known_of(work: Generated) -> dict[str, Any]:
+    found: dict[str, Any] = parsed(_core.foreseen(json.dumps(work.to_dict())))
+    return found
+
+
+def _small(work: Workload) -> Generated | None:
+    """The workload over a data set of the size that it has unless told otherwise, if it has one."""
+    if not isinstance(work, Generated) or "size" not in work.parameters:
         return None
-    if measure == "accesses" and in_all is not None:
-        amount = min(amount, in_all)
-    return _spans(amount, pace)
+    parameters = {key: value for key, value in work.parameters.items() if key != "size"}
+    return replace(work, parameters=parameters)
 
 
-def _within(
-    machines: Sequence[System],
-    work: Workload,
-    region: Region,
-    limit: dict[str, int] | None,
-    in_all: int | None,
-    within: Trial,
-    first: Trial,
-) -> Spans | None:
-    """How long the region takes."""
-    ends = [] if limit is None else list(limit.items())
-    if in_all is not None:
-        skipped = {} if region.skip is None else bound("what is skipped", region.skip)
-        ends.append(("accesses", max(0, in_all - skipped.get("accesses", 0))))
-    found = [
-        _spans(amount, pace)
-        for measure, amount in ends
-        if (pace := within.pace(measure)) is not None
-    ]
-    if not found:
-        return None
-    least, likely, most = min(found, key=lambda spans: spans[1])
-    share = 1.0
-    if region.roi:
-        # How much comes before the mark is not known.
-        least /= 1.0 if region.warming == "detailed" else _WARMING
-        likely = math.sqrt(least * most)
-    elif region.every is not None:
-        share = _share(machines, work, region, in_all, within, first)
-    return least * share, likely * share, most * share
+def _touches(name: str) -> bool:
+    """Whether a generator writes to what it has first, unless it is told not to."""
+    own = [one for one in parsed(_core.list_workloads()) if one["name"] == name]
+    return any(each["name"] == "touched" for one in own for each in one["parameters"])
 
 
-def _share(
-    machines: Sequence[System],
-    work: Workload,
-    region: Region,
-    in_all: int | None,
-    within: Trial,
-    first: Trial,
-) -> float:
-    """The part of its time in detail that a sampled run takes."""
-    warming = "untimed" if region.warming == "untimed" else "functional"
-    passed = first
-    if region.skip is None or region.warming == "detailed":
-        before = max(1, (in_all or _NEVER) - 1)
-        passed, _ = _tried(machines, work, may_end=True, skip=before, warming=warming)
-    detail, quick = within.pace(), passed.pace()
-    if detail is None or quick is None:
-        return 1.0
-    detailed = _DETAILED_UNITS / (region.every or 1)
-    return detailed + (1 - detailed) * min(1.0, _likely(detail) / _likely(quick))
+def _plans(machines: Sequence[System]) -> list[tuple[int, int, int] | None]:
+    """Of each machine that can be sampled, a unit, what is in detail before it, and a period."""
+    return _core.sampling_plans(json.dumps([one.to_dict() for one in machines]))
 
 
 def _spans(amount: float, pace: Pace) -> Spans:
@@ -291,21 +486,60 @@ class Trial:
     def __init__(self) -> None:
         self.before_s = 0.0
         self._begun = time.monotonic()
+        self._heard = len(received)
         self._seen: list[tuple[float, list[Progress]]] = []
+        # What stood when what is told of began.
+        self._base: list[Progress] | None = None
 
     def __call__(self, progress: Sequence[Progress]) -> None:
+        if len(received) > self._heard:
+            raise KeyboardInterrupt
         now = list(progress)
         if not self._seen or now != self._seen[-1][1]:
             self._seen.append((time.monotonic() - self._begun, now))
 
+    def ended(self, accesses: int, at_s: float) -> None:
+        """The run came to the end of the workload, which no watcher hears of."""
+        machines = len(self._seen[-1][1]) if self._seen else 1
+        self._seen.append((at_s, [Progress(accesses, 0, 0)] * machines))
+
     def of_region(self) -> Trial:
-        """The part in a region that the workload itself begins, with which counts began anew."""
-        part, begun = Trial(), 0
-        for number, ((_, before), (_, now)) in enumerate(pairwise(self._seen), 1):
+        """The part in a region, with which counts began anew, but for the time."""
+        number = len(self._seen) - 1
+        for at, ((_, before), (_, now)) in reversed(list(enumerate(pairwise(self._seen), 1))):
             if any(b.accesses < a.accesses for a, b in zip(before, now, strict=True)):
-                part.before_s, begun = self._seen[number][0], number
-        part._seen = self._seen[begun:]
+                number = at
+                break
+        else:
+            return self
+        before_s, last = self._seen[number - 1]
+        return self._part(number, before_s, [Progress(0, 0, one.time_ps) for one in last])
+
+    def behind(self, accesses: int) -> Trial:
+        """The part behind so many accesses of each machine; all where there is no such part."""
+        for number, (before_s, now) in enumerate(self._seen[:-1], 1):
+            if all(one.accesses > accesses for one in now):
+                return self._part(number, before_s, now) if accesses else self
+        return self
+
+    def _part(self, number: int, before_s: float, base: list[Progress]) -> Trial:
+        part = Trial()
+        part.before_s, part._base, part._seen = before_s, base, self._seen[number:]
         return part
+
+    @property
+    def elapsed_s(self) -> float:
+        """Wall-clock time up to what was seen last."""
+        return self._seen[-1][0] if self._seen else 0.0
+
+    @property
+    def lasts_s(self) -> float:
+        """Wall-clock time of what is told of."""
+        return self.elapsed_s - self.before_s
+
+    def least(self, measure: str) -> int:
+        """What the machine that came least far has come to."""
+        return min(getattr(one, measure) for one in self._seen[-1][1]) if self._seen else 0
 
     def pace(self, measure: str = "accesses") -> Pace | None:
         """So much in a second, the least and the most of the whole trial and of its last part.
@@ -315,16 +549,24 @@ class Trial:
         Args:
             measure: ``accesses``, ``instructions`` or ``time_ps``.
         """
-        seen = [(at_s, [getattr(one, measure) for one in each]) for at_s, each in self._seen]
-        moments = [(self.before_s, [0] * len(seen[0][1])), *seen] if seen else []
+        base = self._base or [Progress(0, 0, 0)] * (len(self._seen[0][1]) if self._seen else 0)
+        seen = [(self.before_s, base), *self._seen] if self._seen else []
+        moments = [(at_s, [getattr(one, measure) for one in each]) for at_s, each in seen]
         found = []
-        for early, late in ((0, -1), (len(moments) // 2, -1)):
+        for early, late in ((_first(moments), -1), (len(moments) // 2, -1)):
             if len(moments) < 2 or moments[late][0] <= moments[early][0]:
                 continue
             (begun_s, before), (ended_s, after) = moments[early], moments[late]
             gained = [b - a for a, b in zip(before, after, strict=True)]
             found.append(min(gained) / (ended_s - begun_s))
         return (min(found), max(found)) if found and min(found) > 0 else None
+
+
+def _first(moments: Sequence[tuple[float, list[int]]]) -> int:
+    """From which moment on speeds are told: machines take time to be made, where much was seen."""
+    enough = 4
+    went = [at for at, (_, each) in enumerate(moments) if all(each)]
+    return went[0] if len(went) >= enough else 0
 
 
 def _bounds(

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import tierscope as ts
 from conftest import Runner, needs_qemu
-from tierscope import _plan, _trial
+from tierscope import _core, _plan, _trial
 from tierscope.cli import progress
 
 RECORDING = Path(__file__).parents[2] / "examples" / "data" / "sqlite.tst"
@@ -94,7 +96,7 @@ def test_a_workload_may_end_while_it_is_tried_how_fast_it_is_passed_over() -> No
     work = ts.workload("gups", updates=3_000_000, table="64MiB", random=1.0)
     region = _trial.Region(None, "100M", False, None, 20)
     machines = [ts.system("oracle/quick")]
-    found = _trial.outlook(machines, work, region, None, time_limit_s=None, runs=1)
+    found = _trial.outlook(machines, work, region, _trial.Known(), time_limit_s=None, runs=1)
     assert found.unknown is None
     assert found.wall_s is not None
     assert found.wall_s["likely"] > 0
@@ -249,6 +251,73 @@ def test_memory_that_is_written_first_for_days_is_told() -> None:
     limited = _plan.plan([ts.system("storage")], work, limit=100).data["wall_s"]
     assert limited is not None
     assert limited["most"] > 10, "a limit counts from the region's beginning"
+
+
+def test_what_is_written_first_does_not_speak_for_the_region() -> None:
+    """A trial does not come to it; a graph of 110 million nodes has some 2.5 G accesses."""
+    work = ts.workload("rodinia/bfs", size="4GiB")
+    data = _plan.plan([ts.system("storage")], work, limit="1M").data
+    assert data["wall_unknown"] is None
+    before_s, likely_s = data["wall_before_region_s"], data["wall_s"]["likely"]
+    assert 0 < before_s <= likely_s < 300, "not all accesses at the speed of the first ones"
+
+
+def test_a_workload_of_calls_alone_is_told_by_its_instructions() -> None:
+    parameters: dict[str, Any] = dict.fromkeys(("read_block", "write_block"), "4KiB")
+    work = ts.workload("postmark", files=2000, transactions=100_000, buffered=False, **parameters)
+    for system in ("storage/quick", "oracle/quick"):
+        data = _plan.plan([ts.system(system)], work).data
+        assert data["wall_unknown"] is None, system
+        assert data["wall_s"]["likely"] > 1
+
+
+def test_a_piece_of_work_that_is_too_long_is_not_made_to_look_at(tierscope: Runner) -> None:
+    sets = ("--set", "workload.scan=10000000", "--set", "workload.size=full")
+    shown = tierscope("run", "-s", "oracle", "-w", "ptf", *sets, "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    told = "Wall time: not known: how many accesses will be simulated is not known beforehand"
+    assert told in shown.stdout
+
+
+def test_of_a_trial_the_region_is_told_by_itself_and_time_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = iter([0.0, 1.0, 2.0, 3.0, 4.0, 9.0])
+    monkeypatch.setattr("tierscope._trial.time.monotonic", lambda: next(now))
+    trial = _trial.Trial()
+    for accesses, time_ps in ((100, 1000), (300, 2000), (50, 3000), (90, 5000)):
+        trial([ts.Progress(accesses, 4 * accesses, time_ps)])
+    region = trial.of_region()
+    assert (region.before_s, region.elapsed_s, region.lasts_s) == (2.0, 4.0, 2.0)
+    assert region.pace() == (40.0, 45.0), "90 in two seconds, 40 in the last"
+    assert region.pace("time_ps") == (1500.0, 2000.0), "it does not begin anew"
+
+
+def test_of_pages_used_first_there_are_no_more_than_there_are() -> None:
+    def share(system: str, mapped_bytes: int, footprint_bytes: int) -> float:
+        region = _trial.Region(None, "1M", False, None, 20)
+        work = ts.workload("sqlite/rnd-select")
+        known = _trial.Known(10**9, None, None, mapped_bytes)
+        tries = _trial._Tries([ts.system(system)], work, region, known)
+        one = {"counters": {"footprint_bytes": footprint_bytes}, "accesses": 1000}
+        tried = SimpleNamespace(data={"systems": {system: one}})
+        return tries._cold(1e6, cast(Any, tried))
+
+    # 4 KB in a thousand accesses are 4 MB in a million.
+    assert share("oracle", 1 << 40, 4000) == pytest.approx(1.0, abs=1e-5)
+    assert share("oracle", 400_000, 4000) == pytest.approx(0.1, rel=1e-3)
+    assert share("oracle", 4_000_000, 4000) == pytest.approx(0.632, abs=1e-3)
+    # Memory that does not hold them meets them again: mmap has 8 GiB.
+    assert share("mmap", 16 << 30, 400_000_000) == pytest.approx(0.5)
+
+
+def test_the_lengths_of_sampling_that_a_plan_goes_by_are_those_of_the_run() -> None:
+    system = ts.system("storage/quick")
+    work = ts.workload("gups", updates=400_000, table="512MiB", random=1.0)
+    found = ts.run(system, work, sample=True)["storage/quick"]["sampling"]
+    assert found is not None
+    (plan,) = _core.sampling_plans(json.dumps([system.to_dict()]))
+    assert plan == (found["unit_ps"], found["refill_ps"], found["period_ps"])
 
 
 def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -528,6 +529,24 @@ def test_an_estimate_counts_a_shared_warm_up_once(monkeypatch: pytest.MonkeyPatc
         assert wall is not None, unknown
         likely[path] = wall["likely"]
     assert likely == {"store.read_latency": 8.0 + 4 * 2.0, "hybrid.cache.ways": 40.0}
+
+
+def test_as_many_points_are_tried_at_a_time_as_run_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    together = threading.Barrier(2)
+
+    def plan(*_: object, **__: object) -> SimpleNamespace:
+        together.wait(timeout=60)
+        told = {"wall_s": {"likely": 10.0}, "wall_before_region_s": 0.0, "wall_unknown": None}
+        return SimpleNamespace(data=told)
+
+    monkeypatch.setattr(estimate, "plan", plan)
+    study = ts.study(["oracle/quick", "hybrid/quick"], ["gups"])
+    ended: list[None] = []
+    wall, _ = estimate.wall([(study, points(study))], 2, lambda: ended.append(None))
+    assert wall is not None
+    assert (wall["likely"], len(ended)) == (10.0, 2)
 
 
 def test_an_estimate_says_which_runs_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,12 +4,14 @@ use crate::error::{run_error, spec_error};
 use crate::job::{Source, Workload};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tierscope_record::launch::QemuBackend;
 use tierscope_system::counts;
+use tierscope_system::machine::{SamplingPlan, sampling_plan};
 use tierscope_system::result::RunResult;
-use tierscope_system::run::{self, RunOptions};
+use tierscope_system::run::{self, RunOptions, Sampling};
 use tierscope_system::spec::{self, Resolved, SystemSpec};
 use tierscope_units::{KINDS, Size};
 use tierscope_workload::Stream;
@@ -211,7 +213,7 @@ pub fn is_sample(py: Python<'_>, workload: &str) -> PyResult<bool> {
 }
 
 /// What is known of a workload, given as in a job, before it runs, as JSON: accesses, about how many they are where that
-/// alone is known, and bytes that it maps.
+/// alone is known, about how many instructions, accesses before its region, and bytes that it maps.
 #[pyfunction]
 pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
     let workload: Workload =
@@ -220,15 +222,45 @@ pub fn foreseen(py: Python<'_>, workload: &str) -> PyResult<String> {
         Source::Stream(stream) => stream,
         Source::Requests(arrivals) => {
             let count = arrivals.count();
-            let known = json!({"accesses": count, "accesses_about": count, "mapped_bytes": null});
-            return Ok(known.to_string());
+            let (accesses, none) = (json!(count), Value::Null);
+            return Ok(known_of([accesses.clone(), accesses, none.clone(), none.clone(), none]));
         }
     };
     let mapped_bytes = stream.footprint().map(|footprint| footprint.bytes);
-    let (accesses, about) = py.detach(move || (stream.accesses(), stream.accesses_about()));
-    let known =
-        json!({"accesses": accesses, "accesses_about": about, "mapped_bytes": mapped_bytes});
-    Ok(known.to_string())
+    let before = stream.accesses_before_region();
+    let (accesses, about) = py.detach(move || (stream.accesses(), stream.about()));
+    let instructions = about.and_then(|about| about.instructions);
+    let about = about.map(|about| about.accesses);
+    Ok(known_of([
+        json!(accesses),
+        json!(about),
+        json!(instructions),
+        json!(before),
+        json!(mapped_bytes),
+    ]))
+}
+
+fn known_of(known: [Value; 5]) -> String {
+    let names = [
+        "accesses",
+        "accesses_about",
+        "instructions_about",
+        "accesses_before_region",
+        "mapped_bytes",
+    ];
+    json!(names.into_iter().zip(known).collect::<BTreeMap<_, _>>()).to_string()
+}
+
+/// Of each machine (resolved, as JSON), how a run of it is sampled: simulated picoseconds of a unit, of what is in detail
+/// before it, and of a period; nothing where it cannot be.
+#[pyfunction]
+pub fn sampling_plans(systems: &str) -> PyResult<Vec<Option<(u64, u64, u64)>>> {
+    let plan = |system: &SystemSpec| {
+        let SamplingPlan { unit_ps, refill_ps, period_ps } =
+            sampling_plan(system, Sampling::default()).ok()?;
+        Some((unit_ps, refill_ps, period_ps))
+    };
+    Ok(machines(systems)?.iter().map(plan).collect())
 }
 
 /// Why nothing is scaled to requests.

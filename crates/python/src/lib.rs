@@ -37,8 +37,8 @@ mod _core {
         applies_to, check_counts, check_file, check_functional, check_sampling, check_workload,
         commented, counted_together, foreseen, is_sample, list_formats, list_hosts, list_kernels,
         list_systems, list_workloads, nearest, part_text, prelude, print_quantity, qemu, quantity,
-        recorded_files, resolve, resolve_all, resolve_text, scale, schema, size_bytes, sizes,
-        touched, trace_files, trace_info, version, warmed_alike,
+        recorded_files, resolve, resolve_all, resolve_text, sampling_plans, scale, schema,
+        size_bytes, sizes, touched, trace_files, trace_info, version, warmed_alike,
     };
     #[pymodule_export]
     use crate::error::{RunError, SpecError};

@@ -6,7 +6,7 @@
 
 use crate::op::{Advice, Call, Op, OpKind, ThreadId};
 use crate::site::SiteTable;
-use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
+use crate::stream::{About, FileInfo, Footprint, Pull, Stream, StreamError};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::sync::Arc;
@@ -203,6 +203,14 @@ impl Stream for Hinted {
 
     fn accesses(&self) -> Option<u64> {
         self.inner.accesses()
+    }
+
+    fn about(&self) -> Option<About> {
+        self.inner.about()
+    }
+
+    fn accesses_before_region(&self) -> Option<u64> {
+        self.inner.accesses_before_region()
     }
 
     fn gives_mark(&self, mark: u64) -> Option<bool> {

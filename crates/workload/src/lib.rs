@@ -28,4 +28,4 @@ pub mod windows;
 pub use counts::Counts;
 pub use op::{Call, FileId, Op, OpKind, ThreadId};
 pub use site::{Site, SiteGrain, SiteId, SiteTable};
-pub use stream::{FileInfo, Footprint, Prelude, Pull, Stream, StreamError};
+pub use stream::{About, FileInfo, Footprint, Prelude, Pull, Stream, StreamError};

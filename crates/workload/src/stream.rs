@@ -97,9 +97,14 @@ pub trait Stream: Send {
         None
     }
 
-    /// About how many of them there are, where that is known before it runs.
-    fn accesses_about(&self) -> Option<u64> {
-        self.accesses()
+    /// About how much it does, where that is known before it runs.
+    fn about(&self) -> Option<About> {
+        Some(About { accesses: self.accesses()?, instructions: None })
+    }
+
+    /// Loads and stores before the mark with which the region of interest begins, where there is one and that is known.
+    fn accesses_before_region(&self) -> Option<u64> {
+        None
     }
 
     /// Whether any thread gives a mark ([`crate::Call::Marker`]), where that is known before it runs.
@@ -142,6 +147,15 @@ pub struct Footprint {
     pub bytes: u64,
     /// The generator's parameter that it follows from.
     pub parameter: &'static str,
+}
+
+/// About how much a workload does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Instructions of the program, where that is known.
+    pub instructions: Option<u64>,
 }
 
 /// A file that a workload uses.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tierscope import _core
 from tierscope import format as fmt
+from tierscope._interrupts import received
 from tierscope._plan import plan
 from tierscope._workload import Generated
 from tierscope.errors import TierscopeError
@@ -24,6 +26,7 @@ _MOST_SHOWN = 24
 """Points that are listed; of more, the first ones."""
 APART = 2.5
 """Most runs as a whole are no more than so many times faster or slower than their trials."""
+_POLL_S = 0.2
 _TRIALS = 2
 """Points that are tried for each pair of a system and a workload: the first and the last."""
 
@@ -191,21 +194,19 @@ def wall(
         return None, f"of {told}, which no trial foresees"
     spans: dict[str, tuple[float, float]] = {}
     missing, why = 0, None
-    for study, found in rest:
-        for members, tried in to_try(found):
-            plans = []
-            for one in tried:
-                plans.append(_planned(one, study))
-                if tell is not None:
-                    tell()
-            unknown = [each["wall_unknown"] for each in plans if each["wall_s"] is None]
-            if unknown:
-                missing += len(members)
-                why = why or f"{members[0].label} on {members[0].machine.name}: {unknown[0]}"
-                continue
-            likely = statistics.fmean(each["wall_s"]["likely"] for each in plans)
-            before = statistics.fmean(each["wall_before_region_s"] for each in plans)
-            spans |= {one.key: (likely, before) for one in members}
+    groups = [(study, *group) for study, found in rest for group in to_try(found)]
+    asked_of = [(one, study) for study, _, tried in groups for one in tried]
+    found_of = iter(_all_planned(asked_of, workers, tell))
+    for _, members, tried in groups:
+        plans = [next(found_of) for _ in tried]
+        unknown = [each["wall_unknown"] for each in plans if each["wall_s"] is None]
+        if unknown:
+            missing += len(members)
+            why = why or f"{members[0].label} on {members[0].machine.name}: {unknown[0]}"
+            continue
+        likely = statistics.fmean(each["wall_s"]["likely"] for each in plans)
+        before = statistics.fmean(each["wall_before_region_s"] for each in plans)
+        spans |= {one.key: (likely, before) for one in members}
     if missing and not spans:
         return None, why
     known = [(one, region) for one, region in asked if one.key in spans]
@@ -219,6 +220,32 @@ def wall(
     if not missing:
         return bounds, None
     return bounds, f"1 run, {why}" if missing == 1 else f"{missing} runs, such as {why}"
+
+
+def _all_planned(
+    points: Sequence[tuple[Point, Study]], workers: int, tell: Callable[[], None] | None
+) -> list[dict[str, Any]]:
+    """What each of them takes: as many are tried at a time as run at a time.
+
+    Raises:
+        KeyboardInterrupt: where a request to end came during a trial.
+    """
+    heard = len(received)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="tierscope-trial")
+    try:
+        under_way = [pool.submit(_planned, *one) for one in points]
+        left: set[Future[dict[str, Any]]] = set(under_way)
+        while left:
+            done, left = wait(left, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            if len(received) > heard:
+                raise KeyboardInterrupt
+            for one in done:
+                one.result()
+                if tell is not None:
+                    tell()
+        return [one.result() for one in under_way]
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _planned(one: Point, study: Study) -> dict[str, Any]:

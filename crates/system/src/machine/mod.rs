@@ -41,10 +41,11 @@ mod warm;
 
 pub use region::{Bound, Warming, mark};
 use request_log::RequestLog;
+pub use sample::Plan as SamplingPlan;
 
 use self::kernel::Shootdowns;
 use self::thread::{Access, State, Thread, Trap};
-use crate::run::{RunOptions, TOO_LONG, check_sampling};
+use crate::run::{RunOptions, Sampling, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use between::Between;
@@ -926,15 +927,29 @@ fn sampler(
     let Some(asked) = options.sampling else { return Ok(None) };
     check_sampling(std::slice::from_ref(spec), options.warming)
         .map_err(MachineError::CannotSample)?;
-    let paths = spec.os.as_ref().filter(|_| fixed.paging).map(|os| &os.paths);
-    let driver = fixed.driver.as_ref();
-    let instructions = paths.map_or(0, |paths| paths.waiting_fault_instructions(driver));
-    let fault_ps = fixed.kernel_pace.clone().advance(instructions);
-    let times_ps = (spec.store_times_ps(), fault_ps, (spec.store_settling_ps(), spec.backlog_ps()));
+    let plan = sampling_plan(spec, asked).map_err(MachineError::CannotSample)?;
+    let store = (spec.store_times_ps(), spec.store_settling_ps());
     let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
     let flushes = fixed.durable == Durable::Flushed;
-    let sampler = Sampler::new((asked, warming), times_ps, flushes, spec.seed, apart);
-    Ok(Some(Box::new(sampler.map_err(MachineError::CannotSample)?)))
+    Ok(Some(Box::new(Sampler::new((plan, warming), store, flushes, spec.seed, apart))))
+}
+
+/// The lengths in which a run of a machine is sampled, where that is asked for so.
+///
+/// # Errors
+/// Says for people why it cannot be.
+pub fn sampling_plan(spec: &SystemSpec, asked: Sampling) -> Result<SamplingPlan, String> {
+    let (Some(processor), Some(os)) = (&spec.processor, &spec.os) else {
+        return Err(MachineError::Incomplete.to_string());
+    };
+    let driver = spec.paging().and_then(|(storage, _)| storage.driver.as_ref());
+    let waiting = spec.paging().map(|_| os.paths.waiting_fault_instructions(driver));
+    let clock = Clock::from_hertz(processor.clock.hertz());
+    let pace = Pace::new(clock, millionths(os.kernel_cpi), 1_000_000);
+    let fault_ps = pace.clone().advance(waiting.unwrap_or(0));
+    let (read_ps, _) = spec.store_times_ps().unwrap_or_default();
+    let beyond_ps = (spec.store_settling_ps(), spec.backlog_ps());
+    SamplingPlan::new(asked, read_ps.saturating_add(fault_ps), beyond_ps)
 }
 
 fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {

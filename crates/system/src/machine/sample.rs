@@ -196,12 +196,15 @@ pub(super) struct Waits {
     pub write_back_ps: u64,
 }
 
-/// Lengths, in picoseconds.
-#[derive(Clone, Copy, Debug)]
-struct Plan {
-    unit_ps: u64,
-    refill_ps: u64,
-    period_ps: u64,
+/// Lengths, in picoseconds of simulated time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Of a unit.
+    pub unit_ps: u64,
+    /// Of what is simulated in detail before it.
+    pub refill_ps: u64,
+    /// Of a period, in which one unit lies; the first is all in detail.
+    pub period_ps: u64,
 }
 
 /// A unit is so many times as long as a page from the store takes, at least, the path of a fault for it
@@ -218,7 +221,7 @@ impl Plan {
     /// Lengths for a machine on which a page from the store takes so long, what the store begins by itself goes
     /// on for so long, and what a cache that prefetches has to write back waits for so long: in the detail before a unit
     /// that comes to be under way again, as it was before the last unit's end let it end.
-    fn new(
+    pub(super) fn new(
         asked: Sampling,
         page_ps: u64,
         (settling_ps, backlog_ps): (u64, u64),
@@ -252,20 +255,19 @@ impl Plan {
 }
 
 impl Sampler {
-    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, the
-    /// kernel so long besides for one that is read, and what the store begins by itself, and what waits for it to be
-    /// written, so long, and whose syncs have memory flushed, or not; what is not of the start is counted by the accounts
-    /// `apart`.
+    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, and what it begins
+    /// by itself so long, and whose syncs have memory flushed, or not; what is not of the start is counted by the
+    /// accounts `apart`.
     pub fn new(
-        (asked, warming): (Sampling, Warming),
-        (store_ps, fault_ps, (settling_ps, backlog_ps)): (Option<(u64, u64)>, u64, (u64, u64)),
+        (plan, warming): (Plan, Warming),
+        (store_ps, settling_ps): (Option<(u64, u64)>, u64),
         flushes: bool,
         seed: u64,
         [apart, start_account]: [Account; 2],
-    ) -> Result<Self, String> {
+    ) -> Self {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
-        Ok(Sampler {
-            plan: Plan::new(asked, read_ps.saturating_add(fault_ps), (settling_ps, backlog_ps))?,
+        Sampler {
+            plan,
             warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             in_bursts: settling_ps > 0,
@@ -293,7 +295,7 @@ impl Sampler {
             kept: Kept::default(),
             start_kept: Kept::default(),
             activity: Activity::default(),
-        })
+        }
     }
 
     pub fn fork(&mut self) -> Self {

@@ -697,6 +697,10 @@ impl Stream for FilebenchStream {
         Some(mark == REGION_BEGINS && self.prelude.marks())
     }
 
+    fn accesses_before_region(&self) -> Option<u64> {
+        self.prelude.before_region()
+    }
+
     fn footprint(&self) -> Option<Footprint> {
         Some(self.footprint)
     }

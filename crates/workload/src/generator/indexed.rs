@@ -114,6 +114,10 @@ impl<B: Body> Stream for Indexed<B> {
         all.try_fold(self.prelude.pages(), u64::checked_add)
     }
 
+    fn accesses_before_region(&self) -> Option<u64> {
+        self.prelude.before_region()
+    }
+
     fn files(&self) -> Arc<Vec<FileInfo>> {
         self.files.clone()
     }

@@ -325,7 +325,7 @@ fn the_table_of_proofs_has_each_workload_and_tests_that_there_are() {
     assert_eq!(named, all);
 }
 
-/// How many accesses there are about, where that alone is known, is told within a quarter.
+/// How many accesses there are about, where that alone is known, and how many instructions, is told within a quarter.
 #[test]
 fn about_as_many_accesses_are_made_as_is_told() {
     let small: [(&str, &[(&str, u64)]); 4] = [
@@ -338,15 +338,16 @@ fn about_as_many_accesses_are_made_as_is_told() {
         let sets: Vec<_> =
             sets.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value))).collect();
         let mut stream = super::find(name).unwrap().make(&sets, 7).unwrap().0;
-        let about = stream.accesses_about().unwrap() as f64;
+        let about = stream.about().unwrap();
         assert_eq!(stream.accesses(), None, "{name}: it is known exactly");
-        let (mut ops, mut made) = (Vec::new(), 0.0);
+        let (mut ops, mut made, mut instructions) = (Vec::new(), 0.0, 0);
         for thread in 0..MOST_THREADS {
             let mut pulled = Pull::More;
             while pulled == Pull::More {
                 ops.clear();
                 pulled = stream.pull(thread, 1 << 12, &mut ops).unwrap();
                 for (op, _) in operations(&ops) {
+                    instructions += u64::from(op.instructions());
                     if op.kind_code() == OpKind::Load as u8 || op.kind_code() == OpKind::Store as u8
                     {
                         let last = op.word + u64::from(op.size()) - 1;
@@ -355,8 +356,62 @@ fn about_as_many_accesses_are_made_as_is_told() {
                 }
             }
         }
-        assert!((0.75..1.25).contains(&(about / made)), "{name}: about {about}, and {made}");
+        let near = |told: f64| (0.75..1.25).contains(&told);
+        assert!(near(about.accesses as f64 / made), "{name}: about {about:?}, and {made}");
+        let told = about.instructions.unwrap() as f64;
+        assert!(near(told / instructions as f64), "{name}: {about:?}, and {instructions}");
     }
+}
+
+/// Of a workload whose pieces of work may be as long as one likes, none is made to say about how much it does.
+#[test]
+fn a_piece_of_work_that_is_too_long_is_not_looked_at() {
+    let of = |name: &str, sets: &[(&str, Value)]| {
+        let sets: Vec<_> =
+            sets.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        super::find(name).unwrap().make(&sets, 7).unwrap().0
+    };
+    let begun = std::time::Instant::now();
+    for (name, sets) in [
+        ("ptf", [("scan", Value::from(10_000_000)), ("size", "full".into())]),
+        ("bionet", [("scan", Value::from(10_000_000)), ("size", "full".into())]),
+        ("postmark", [("most", Value::from("1GiB")), ("read_block", "1B".into())]),
+        ("postmark", [("most", Value::from("1GiB")), ("write_block", "64B".into())]),
+    ] {
+        assert_eq!(of(name, &sets).about(), None, "{name} {sets:?}");
+    }
+    assert!(begun.elapsed().as_secs() < 20, "gigabytes take longer");
+    // What is as long as it is by default is looked at.
+    for name in ["ptf", "bionet", "postmark", "postmark/series"] {
+        assert!(of(name, &[]).about().is_some(), "{name}");
+    }
+}
+
+/// What comes before the mark of the region is told: a store to each page.
+#[test]
+fn accesses_before_the_region_are_those_before_its_mark() {
+    for (name, sets) in [("chase", "table"), ("nas/is", "class"), ("filebench/varmail", "")] {
+        let sets: Vec<(String, Value)> = match sets {
+            "table" => vec![("table".into(), "1MiB".into())],
+            "class" => vec![("class".into(), "S".into())],
+            _ => Vec::new(),
+        };
+        let mut stream = super::find(name).unwrap().make(&sets, 7).unwrap().0;
+        let (mut ops, mut stores, mut marked) = (Vec::new(), 0, false);
+        while !marked {
+            ops.clear();
+            assert_eq!(stream.fork().accesses_before_region(), stream.accesses_before_region());
+            assert_eq!(stream.pull(0, 1 << 10, &mut ops), Ok(Pull::More));
+            for (op, call) in operations(&ops) {
+                marked |= matches!(call, Some(Call::Marker { .. }));
+                stores += u64::from(!marked && op.kind() == Some(OpKind::Store));
+            }
+        }
+        assert_eq!(stream.accesses_before_region(), Some(stores), "{name}");
+    }
+    let untouched = [("touched".to_owned(), Value::from(false))];
+    let stream = super::find("chase").unwrap().make(&untouched, 7).unwrap().0;
+    assert_eq!(stream.accesses_before_region(), None);
 }
 
 /// Of two seeds, the operations differ where something is drawn, and nowhere else.

@@ -475,6 +475,16 @@ impl Units for PostMark {
         self.deed(self.deeds[(unit % deeds) as usize], unit / deeds, out);
     }
 
+    fn longest(&self) -> u64 {
+        /// Of a call, with its arguments.
+        const CALL: u64 = 6;
+        let of = |block: u64| {
+            let (bytes, lines) = (self.call_bytes(block), if self.copies(block) { 2 } else { 0 });
+            self.text_bytes / 2 / bytes * (CALL + lines * bytes.div_ceil(LINE_BYTES))
+        };
+        of(self.read_block).max(of(self.write_block))
+    }
+
     fn footprint(&self) -> Footprint {
         Footprint { bytes: self.peak_bytes + self.memory_bytes(), parameter: "files" }
     }

@@ -118,6 +118,16 @@ impl Prelude {
         self.touched.iter().map(|(_, pages)| pages).sum()
     }
 
+    /// Accesses before the mark of the region, where it marks one.
+    pub(crate) fn before_region(&self) -> Option<u64> {
+        self.marks().then(|| self.pages())
+    }
+
+    /// Instructions of what it writes; those of its few calls are left out.
+    pub(crate) fn instructions(&self) -> u64 {
+        self.pages() * u64::from(TOUCH_INSTRUCTIONS)
+    }
+
     /// Goes on by up to `count` operations, or to the end of the call that goes beyond; how many those
     /// were. They are appended to `out`, if there is one.
     pub(crate) fn go_on(&mut self, count: u64, mut out: Option<&mut Vec<Op>>) -> u64 {

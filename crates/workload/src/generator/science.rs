@@ -571,6 +571,14 @@ impl Units for Science {
         steps.iter().for_each(|step| self.step(*step, &mut query));
     }
 
+    fn longest(&self) -> u64 {
+        // What a scan does of each page, and what is found by an index, which is less than a row of each.
+        let of_pages = |(heap, _): &(Table, Index)| {
+            self.scan.min(heap.relation.pages) * (3 * heap.rows_of_a_page + 16)
+        };
+        self.tables.iter().map(of_pages).max().unwrap_or(0)
+    }
+
     fn footprint(&self) -> Footprint {
         Footprint { bytes: self.pages * PAGE_BYTES + self.memory_bytes(), parameter: "size" }
     }

@@ -4,7 +4,7 @@
 use super::prelude::{Prelude, REGION_BEGINS, length_of};
 use crate::op::{Call, Op, OpKind, ThreadId, operations};
 use crate::runs;
-use crate::stream::{FileInfo, Footprint, Pull, Stream, StreamError};
+use crate::stream::{About, FileInfo, Footprint, Pull, Stream, StreamError};
 use std::sync::Arc;
 
 /// What such a workload does.
@@ -31,6 +31,11 @@ pub(super) trait Units: Clone + Send + 'static {
     /// Loads and stores, those of the prelude left out, where that is known.
     fn accesses(&self) -> Option<u64> {
         None
+    }
+    /// Operations of the longest piece of work, roughly, where parameters can make it as long as one likes: one that is
+    /// too long is not made to be looked at.
+    fn longest(&self) -> u64 {
+        0
     }
     /// The files that it uses.
     fn files(&self) -> Vec<FileInfo> {
@@ -105,27 +110,33 @@ pub(super) fn in_units<B: Units>(body: B) -> Box<dyn Stream> {
     })
 }
 
-/// About how many accesses a thread makes, of which one that goes over into another line is two: as pieces of work that
-/// lie apart do.
-fn about<B: Units>(body: &B, thread: ThreadId) -> f64 {
+/// About how many accesses, of which one that goes over into another line is two, and instructions a thread makes: as
+/// pieces of work that lie apart do. They are looked at until there are so many operations; nothing where one piece may
+/// have more.
+fn about<B: Units>(body: &B, thread: ThreadId, enough: usize) -> Option<(f64, f64)> {
     const PIECES: u64 = 32;
-    /// Pieces are looked at until there are so many operations.
-    const ENOUGH: usize = 1 << 22;
+    if body.longest() > enough as u64 {
+        return None;
+    }
     let units = body.units(thread);
     let pieces = PIECES.min(units);
     let (mut ops, mut looked_at, mut seen) = (Vec::new(), 0u64, 0usize);
-    let mut accesses = 0;
-    while looked_at < pieces && seen < ENOUGH {
+    let (mut accesses, mut instructions) = (0, 0);
+    while looked_at < pieces && seen < enough {
         // Early and late ones by turns.
         let place = if pieces == PIECES { looked_at * 19 % PIECES } else { looked_at };
         let number = u128::from(place) * u128::from(units) / u128::from(pieces);
         ops.clear();
         body.unit(thread, number as u64, &mut ops);
-        accesses += operations(&ops).map(|(op, _)| accesses_of(op)).sum::<u64>();
+        for (op, _) in operations(&ops) {
+            accesses += accesses_of(op);
+            instructions += u64::from(op.instructions());
+        }
         looked_at += 1;
         seen += ops.len();
     }
-    accesses as f64 / looked_at.max(1) as f64 * units as f64
+    let of_all = |found: u64| found as f64 / looked_at.max(1) as f64 * units as f64;
+    Some((of_all(accesses), of_all(instructions)))
 }
 
 /// Accesses that an operation is, on lines of 64 bytes.
@@ -261,12 +272,27 @@ impl<B: Units> Stream for InUnits<B> {
         self.body.accesses()?.checked_add(self.prelude.pages())
     }
 
-    fn accesses_about(&self) -> Option<u64> {
-        self.accesses().or_else(|| {
-            let threads = 0..self.body.threads();
-            let about: f64 = threads.map(|thread| about(&self.body, thread)).sum();
-            Some(about as u64 + self.prelude.pages())
+    fn about(&self) -> Option<About> {
+        /// Operations that are looked at, of all threads together.
+        const ENOUGH: usize = 1 << 22;
+        let threads = 0..self.body.threads();
+        let each: Option<Vec<(f64, f64)>> = threads
+            .clone()
+            .map(|thread| about(&self.body, thread, ENOUGH / threads.len()))
+            .collect();
+        let told = each.map(|each| {
+            let accesses: f64 = each.iter().map(|(accesses, _)| accesses).sum();
+            let instructions: f64 = each.iter().map(|(_, instructions)| instructions).sum();
+            (accesses as u64 + self.prelude.pages(), instructions as u64)
+        });
+        Some(About {
+            accesses: self.accesses().or(told.map(|(accesses, _)| accesses))?,
+            instructions: told.map(|(_, instructions)| instructions + self.prelude.instructions()),
         })
+    }
+
+    fn accesses_before_region(&self) -> Option<u64> {
+        self.prelude.before_region()
     }
 
     fn files(&self) -> Arc<Vec<FileInfo>> {
