@@ -364,7 +364,7 @@ impl Machine {
         if self.paging.shootdown_paths().is_some() {
             return false;
         }
-        if self.nobody_waits() {
+        if self.functional {
             return self.warm_shootdown(by);
         }
         let core = self.contexts[index].core;

@@ -99,3 +99,38 @@ fn kind_of(transfer: &Transfer) -> Kind {
         _ => Kind::Read,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_takes_what_those_took_that_were_most_like_it() {
+        let class =
+            |kind: Kind, size: usize, load: usize| Class { kind: kind as usize, size, load };
+        let mut times = TransferTimes::default();
+        assert_eq!(times.expect_ps(class(Kind::Read, 0, 0)), None);
+        for (kind, size, load, duration_ps) in [
+            (Kind::Read, 0, 0, 20),
+            (Kind::Read, 0, 0, 40),
+            (Kind::Read, 3, 5, 100),
+            (Kind::Write, 5, 0, 700),
+        ] {
+            times.took(class(kind, size, load), duration_ps);
+        }
+        assert_eq!(times.expect_ps(class(Kind::Read, 0, 0)), None, "before the unit has ended");
+        times.end_unit(0.5);
+        let expect =
+            |times: &TransferTimes, kind, size, load| times.expect_ps(class(kind, size, load));
+        assert_eq!(expect(&times, Kind::Read, 0, 0), Some(30));
+        assert_eq!(expect(&times, Kind::Read, 1, 1), Some(30));
+        assert_eq!(expect(&times, Kind::Read, 2, 9), Some(100));
+        assert_eq!(expect(&times, Kind::Write, 0, 9), Some(700));
+        assert_eq!(expect(&times, Kind::Flush, 0, 0), None);
+        // The two of the unit before count half as much as one of this; what this has none of stays.
+        times.took(class(Kind::Read, 0, 0), 60);
+        times.end_unit(0.5);
+        assert_eq!(expect(&times, Kind::Read, 0, 0), Some(45));
+        assert_eq!(expect(&times, Kind::Read, 3, 5), Some(100));
+    }
+}

@@ -342,9 +342,9 @@ impl Machine {
         self.threads[thread].do_first(&touches);
     }
 
-    /// Where nobody sleeps, as many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as
-    /// in detail before; whether any is. What they touch, the thread that tells them touches: others may be elsewhere in
-    /// time. What it takes them is part of what the store takes.
+    /// As many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as in detail before;
+    /// whether any is. What they touch, the thread that tells them touches: others may be elsewhere in time. What it takes
+    /// them is part of what the store takes.
     pub(super) fn warm_shootdown(&mut self, by: Option<usize>) -> bool {
         let seen = self.shootdowns[usize::from(by.is_some())];
         let Some(thread) = by.map(|by| &mut self.threads[by]) else {
