@@ -425,9 +425,10 @@ impl Machine {
                 thread.access = Some(Access { way: Way::Flush(Flush::Keeps), ..access });
             }
             Step::Stall { stage, duration_ps } => {
-                if !self.functional {
+                if !self.nobody_waits() {
+                    let context = &mut self.contexts[index];
                     context.now_ps += duration_ps;
-                    thread.charge_until(stage as usize, context.now_ps);
+                    self.threads[context.thread].charge_until(stage as usize, context.now_ps);
                 }
             }
             Step::Act(action) => context.trap = Some(Trap::Act(action)),

@@ -189,7 +189,7 @@ impl Machine {
             match *step {
                 Step::Run { instructions, .. } => path.instructions += instructions as u32,
                 Step::Touch { lines, .. } => path.lines += lines,
-                Step::Stall { duration_ps, .. } if !self.functional => stall_ps += duration_ps,
+                Step::Stall { duration_ps, .. } if !self.nobody_waits() => stall_ps += duration_ps,
                 _ => {}
             }
         }

@@ -61,7 +61,7 @@ impl Machine {
 
     /// When a hardware thread has handled the interrupts that have come: it can take another, or run a software thread.
     pub(super) fn free_of_interrupts_ps(&self, context: usize, now_ps: u64) -> u64 {
-        match self.functional {
+        match self.nobody_waits() {
             true => now_ps,
             false => now_ps.max(self.contexts[context].interrupted.until_ps),
         }

@@ -109,7 +109,7 @@ impl Machine {
         self.paging.tell_time(now_ps);
         match action {
             Action::Arrive(id) => {
-                if self.functional {
+                if self.nobody_waits() {
                     self.threads[self.contexts[index].thread].carried = Some(id);
                 }
                 self.end_own_transfer(index, id, now_ps);
@@ -162,7 +162,7 @@ impl Machine {
                         self.leave(index, State::OnTransfer(id));
                         self.dispatch(index, now_ps);
                     }
-                } else if self.functional {
+                } else if self.nobody_waits() {
                     self.warm_waited(index, id);
                 }
             }
@@ -505,7 +505,7 @@ impl Machine {
     /// Who asks for the lock of the queue of its core, and then for the driver's, gets each when those who came before
     /// have let it go; how long until it has held both as long as a request takes.
     pub(super) fn take_locks(&mut self, index: usize, now_ps: u64) -> u64 {
-        if self.functional {
+        if self.nobody_waits() {
             return 0;
         }
         let mut at_ps = now_ps;
@@ -526,7 +526,7 @@ impl Machine {
     /// Time of a path that no thread runs: of an interrupt, or of a wake-up.
     pub(super) fn kernel_path_ps(&self, path: PathSpec) -> u64 {
         // What they take is part of what the store takes.
-        if self.functional && self.waits.fetch_ps > 0 {
+        if self.waits.fetch_ps > 0 && self.nobody_waits() {
             return 0;
         }
         let cycles = f64::from(path.instructions) * self.os.kernel_cpi;

@@ -4,8 +4,8 @@ use super::causes::Cause;
 use super::kernel::path_steps;
 use super::polling::Polled;
 use super::prefetch::PREFETCH;
-use super::sample::Waits;
 use super::thread::{Access, Begun, State, Thread, Way, tail};
+use super::transfer_times::Class;
 use super::{Context, Doing, Event, Machine};
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
@@ -237,6 +237,10 @@ pub(super) struct TransferIo {
     pub context: usize,
     /// Software thread that has handed it to the device.
     pub submitter: Option<usize>,
+    /// When it was handed over, how many pages it has, and what it is one of.
+    submitted_ps: u64,
+    pub pages: u64,
+    class: Class,
     /// What is known of its request where who polls sleeps before.
     pub polled: Option<Polled>,
     /// Stages of the page that came last.
@@ -619,18 +623,16 @@ impl Machine {
     ) {
         self.paging.submitted(id);
         let transfer = self.paging.transfer(id).clone();
+        let class = self.class_of(&transfer);
         let io = self.transfers.entry(id).or_default();
-        (io.context, io.submitter) = (index, by);
+        (io.context, io.submitter, io.submitted_ps) = (index, by, now_ps);
+        (io.pages, io.class) = (transfer.pages.len() as u64, class);
         if self.service_times.is_some() {
             let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
             io.polled = Some(Polled::new(transfer.write, bytes, now_ps));
         }
         if self.functional {
-            let Waits { fetch_ps, write_back_ps, .. } = self.waits;
-            let page_ps = if transfer.write { write_back_ps } else { fetch_ps };
-            let pages_ps = page_ps.saturating_mul(transfer.pages.len() as u64);
-            self.store_debt_ps = self.store_debt_ps.saturating_add(pages_ps);
-            return self.begin_warm_transfer(id, &transfer, now_ps);
+            return self.begin_warm_transfer((id, class), &transfer, now_ps);
         }
         // Somebody waits for a direct write.
         let direct = matches!(transfer.moves, Moves::Direct { .. });
@@ -755,8 +757,10 @@ impl Machine {
         self.log_page(&page, &timeline, now_ps);
         let io = self.transfers.entry(page.transfer).or_default();
         io.timeline = timeline;
+        let (class, duration_ps) = (io.class, now_ps - io.submitted_ps);
         let ended = self.paging.page_moved(page.transfer);
         if ended {
+            self.note_transfer(class, duration_ps);
             self.end_transfer(page.transfer, response.interrupt, now_ps);
         }
         if let Some(request) = page.request {

@@ -36,6 +36,7 @@ mod sample;
 mod sites;
 mod thread;
 mod tiering;
+mod transfer_times;
 mod transfers;
 mod warm;
 

@@ -7,6 +7,7 @@
 
 use super::account::Account;
 use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, State, Thread};
+use super::transfer_times::{Class, TransferTimes};
 use super::{Doing, Event, Machine, MachineError};
 use crate::result::SamplingResult;
 use crate::run::{Sampling, Warming};
@@ -14,6 +15,7 @@ use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
 use tierscope_kernel::{Random, Stage, Timeline};
 use tierscope_model::activity::Activity;
 use tierscope_model::organization::OrganizationReport;
+use tierscope_model::os::paging::Transfer;
 
 /// Where a sampled machine stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,8 @@ pub(super) struct Sampler {
     start: Unit,
     start_began: Began,
     rates: Rates,
+    /// What transfers took in units: between them each takes as long.
+    transfers: TransferTimes,
     work_ns: StoreWork,
     /// What the store begins by itself takes time.
     in_bursts: bool,
@@ -278,6 +282,7 @@ impl Sampler {
             events: 0,
             pilot: true,
             rates: Rates { store_known: store_ps.is_some(), flushes, ..Rates::default() },
+            transfers: TransferTimes::default(),
             since_ps: 0,
             settled_ps: 0,
             at_work: Vec::new(),
@@ -301,6 +306,7 @@ impl Sampler {
     pub fn fork(&mut self) -> Self {
         Sampler {
             random: self.random.clone(),
+            transfers: self.transfers.clone(),
             apart: self.apart.fork(),
             start_account: self.start_account.fork(),
             at_work: self.at_work.clone(),
@@ -407,6 +413,40 @@ impl Machine {
     /// Whether what happens now is passed over.
     pub(super) fn passes_over(&self) -> bool {
         self.sampler.as_ref().is_some_and(|sampler| sampler.phase == Phase::Skimming)
+    }
+
+    /// Whether the machine is warmed functionally, and nobody waits for the store: where the operating system pages,
+    /// transfers in what is passed over take what they took in units, and threads wait for them.
+    #[inline]
+    pub(super) fn nobody_waits(&self) -> bool {
+        self.functional && !(self.fixed.paging && self.passes_over())
+    }
+
+    /// What a transfer takes that begins now, in functional warming: nothing unless the run is sampled. One of a kind
+    /// that no unit has met takes what a page takes the store by itself.
+    pub(super) fn warm_transfer_ps(&self, class: Class, write: bool) -> u64 {
+        let Some(sampler) = self.sampler.as_deref().filter(|_| self.passes_over()) else {
+            return 0;
+        };
+        let own_ns = if write { sampler.work_ns.write } else { sampler.work_ns.read };
+        sampler.transfers.expect_ps(class).unwrap_or(own_ns * 1000)
+    }
+
+    /// What a transfer is one of that begins now, where the run is sampled.
+    pub(super) fn class_of(&self, transfer: &Transfer) -> Class {
+        match self.sampler {
+            Some(_) => Class::of(transfer, self.transfers.values().map(|io| io.pages).sum()),
+            None => Class::default(),
+        }
+    }
+
+    /// A transfer has ended that was in detail, and took so long.
+    pub(super) fn note_transfer(&mut self, class: Class, duration_ps: u64) {
+        if let Some(sampler) = &mut self.sampler
+            && sampler.phase == Phase::Measuring
+        {
+            sampler.transfers.took(class, duration_ps);
+        }
     }
 
     /// Lets the next of what is under way end, or goes on without detail once nothing is.
@@ -519,6 +559,7 @@ impl Machine {
         std::mem::swap(&mut self.account, &mut sampler.apart);
         let unit = sampler.began.measure(now_ps, &sums, contexts);
         sampler.rates.add(unit.spent_ps, unit.counts);
+        sampler.transfers.end_unit(Rates::KEPT);
         sampler.detailed_ps += sampler.change(Phase::Settling, now_ps);
         sampler.settled_ps = now_ps;
         sampler.at_work = self.contexts.iter().map(|it| it.doing != Doing::Idle).collect();

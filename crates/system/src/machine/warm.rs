@@ -1,9 +1,11 @@
 //! Functional warming: what precedes the region of interest changes what caches, TLBs, tables and
-//! memory hold as it would in detail, but at once: accesses and transfers take no time.
+//! memory hold as it would in detail, but at once: accesses and transfers take no time. In what a sampled run passes
+//! over ([`super::sample`]) they take what they took in units.
 
 use super::core::{Flow, Source, fault, kernel_access, spend_kernel, translate};
 use super::sample::Waits;
 use super::thread::{Access, Place, Step, Way};
+use super::transfer_times::Class;
 use super::{COPY_INSTRUCTIONS, Doing, Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
@@ -280,8 +282,14 @@ impl Machine {
         self.warm_moved.written += moved.written;
     }
 
-    /// A transfer begins that takes no time: its end is an event, as that of any other.
-    pub(super) fn begin_warm_transfer(&mut self, id: TransferId, transfer: &Transfer, now_ps: u64) {
+    /// A transfer begins whose pages the organization moves at once: its end is an event, as that of any other, when it
+    /// has taken its time.
+    pub(super) fn begin_warm_transfer(
+        &mut self,
+        (id, class): (TransferId, Class),
+        transfer: &Transfer,
+        now_ps: u64,
+    ) {
         if let Some(control) = transfer.control() {
             self.organization.warm_control(now_ps, control);
         }
@@ -299,16 +307,23 @@ impl Machine {
             };
             self.organization.warm_page(now_ps, request);
         }
-        self.queue.push(now_ps, self.memory_source(), Event::Transferred(id));
+        let end_ps = now_ps.saturating_add(self.warm_transfer_ps(class, transfer.write));
+        self.queue.push(end_ps, self.memory_source(), Event::Transferred(id));
     }
 
     pub(super) fn end_warm_transfer(&mut self, id: TransferId, now_ps: u64) {
+        let transfer = self.paging.transfer(id);
+        if !transfer.write {
+            // As of any other that ends.
+            let frames: Vec<u64> = transfer.pages.iter().map(|page| page.frame).collect();
+            frames.into_iter().for_each(|frame| self.snoop(frame, false, now_ps));
+        }
         while !self.paging.page_moved(id) {}
         self.end_transfer(id, 0, now_ps);
     }
 
-    /// A thread would have waited for a transfer, which has ended at once: it has polled, or been woken and switched to.
-    /// What these paths take is part of what the store takes; the lines that they touch are not.
+    /// A thread would have waited for a transfer, which has ended at once: it has polled, or been woken and switched to,
+    /// and touches the lines that these paths touch.
     pub(super) fn warm_waited(&mut self, index: usize, id: TransferId) {
         let thread = self.contexts[index].thread;
         if self.threads[thread].carried.take() == Some(id) || self.fixed.in_dram.is_some() {
@@ -327,9 +342,9 @@ impl Machine {
         self.threads[thread].do_first(&touches);
     }
 
-    /// Where nobody sleeps, as many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as
-    /// in detail before; whether any is. What they touch, the thread that tells them touches: others may be elsewhere in
-    /// time. What it takes them is part of what the store takes.
+    /// As many cores are interrupted for what a thread, or one of the kernel's own, has unmapped as in detail before;
+    /// whether any is. What they touch, the thread that tells them touches: others may be elsewhere in time. What it takes
+    /// them is part of what the store takes.
     pub(super) fn warm_shootdown(&mut self, by: Option<usize>) -> bool {
         let seen = self.shootdowns[usize::from(by.is_some())];
         let Some(thread) = by.map(|by| &mut self.threads[by]) else {
