@@ -521,7 +521,7 @@ fn late_pages(turns: u64) -> Box<dyn Stream> {
 fn a_transaction_that_does_not_wait_for_data_shows_blocks_before_them() {
     let fail = |more: &[(&str, &str)], weaken: &[Weakness]| {
         let spec = machine(&[more, &[("store.units", "16")]].concat());
-        crash(&spec, late_pages(40), &adversarial(200, weaken), &Watch::default()).unwrap()
+        crash(&spec, late_pages(120), &adversarial(600, weaken), &Watch::default()).unwrap()
     };
     assert!(fail(&[], &[]).holds());
     assert!(fail(&[XFS], &[]).holds());
