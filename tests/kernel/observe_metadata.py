@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Watches which metadata of ext4, ext3 and XFS this computer's kernel reads, and writes it down as JSON.
+"""Watches which metadata of file systems this computer's kernel reads, and writes it as JSON.
 
 `observe_metadata.py metadata.json` makes file systems on a loop device, files in them, mounts them
 anew with nothing in memory, and runs the steps below. For each it writes how many requests read
@@ -115,7 +115,7 @@ class FileSystem:
             ("open f4", lambda: (path / "f4").open().close()),
             ("open a/g7", lambda: (path / "a/g7").open().close()),
             ("open a/g8", lambda: (path / "a/g8").open().close()),
-            ("list a", lambda: os.listdir(path / "a")),
+            ("list a", lambda: list((path / "a").iterdir())),
             ("open a/b/deep", lambda: (path / "a/b/deep").open().close()),
             ("open big", lambda: (path / "big").open().close()),
             *reads,
