@@ -12,21 +12,17 @@ import fcntl
 import json
 import os
 import platform
-import re
 import shutil
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-BLOCK = 4096
-SECTORS = BLOCK // 512
-TRACING = Path("/sys/kernel/tracing")
+from observe_journal import BLOCK, LINE, SECTORS, TRACING, run
+
 INSTANCE = TRACING / "instances/tierscope-metadata"
-LINE = re.compile(r"block_rq_issue: (\d+),(\d+) (\S+) \d+ \(.*?\) (\d+) \+ (\d+) ")
 # linux/fs.h.
 FIBMAP = 1
 KINDS = ("ext4", "ext3", "xfs")
@@ -45,10 +41,6 @@ def missing() -> list[str]:
         lacks.append(f"tracefs at {TRACING} with block:block_rq_issue")
     tools = ("losetup", "mkfs.ext4", "mkfs.xfs", "mount")
     return lacks + [tool for tool in tools if not shutil.which(tool)]
-
-
-def run(*command: str) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 class FileSystem:

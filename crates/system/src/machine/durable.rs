@@ -301,9 +301,10 @@ impl Machine {
     fn end_flush(&mut self, stages: Timeline, now_ps: u64) {
         let Some(round) = self.syncing.round.take() else { return };
         let paths = self.os.paths.clone();
-        let handled_ps = now_ps + self.kernel_path_ps(paths.interrupt);
-        self.account.interrupts += 1;
         let context = round.waiters.first().map_or(0, |id| self.threads[*id].last_context);
+        let from_ps = self.free_of_interrupts_ps(context, now_ps);
+        let handled_ps = from_ps + self.kernel_path_ps(paths.interrupt);
+        self.account.interrupts += 1;
         let woken = self.wake_waiters(&round.waiters, true, now_ps, handled_ps, |thread| {
             thread.charge_sync(&stages, now_ps);
             thread.charge_until(Stage::Interrupt as usize, handled_ps);
@@ -313,7 +314,7 @@ impl Machine {
         touches.retain(|step| matches!(step, Step::Touch { .. }));
         self.account.kernel_instructions += u64::from(paths.interrupt.instructions)
             + u64::from(paths.wake_up.instructions) * u64::from(woken.count);
-        self.interrupt(context, (now_ps, woken.end_ps), &touches, woken.first);
+        self.interrupt(context, (from_ps, woken.end_ps), &touches, woken.first);
     }
 
     /// Somebody else than its threads has its memory flushed, as [`Organization::flush`] does; not while these do.

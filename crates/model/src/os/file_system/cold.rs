@@ -35,10 +35,6 @@ impl FileSystem {
         self.cold = Some(Cold { in_memory, on_store, wanted });
     }
 
-    fn block_of(&self, piece: &Piece) -> u64 {
-        piece.place() / self.page_bytes * self.page_bytes
-    }
-
     /// The store has had a file from the start: with what changes when it gets its name, its inode and its pages.
     pub(super) fn hold(&mut self, file: InodeId, named: &[Piece], (place, pages): (u64, u64)) {
         if self.cold.is_none() {

@@ -349,8 +349,7 @@ impl FileSystem {
     /// What the running transaction gets is the file's; `data` says that its data cannot be found
     /// without it.
     fn change(&mut self, file: InodeId, pieces: &[Piece], data: bool, now_ps: u64) {
-        let block = |piece: &Piece| piece.place() / self.page_bytes * self.page_bytes;
-        let blocks: Vec<u64> = pieces.iter().map(block).collect();
+        let blocks: Vec<u64> = pieces.iter().map(|piece| self.block_of(piece)).collect();
         blocks.iter().for_each(|place| self.need_block(*place));
         let number = self.journal.join(&blocks, now_ps);
         if self.is_xfs() {
@@ -369,7 +368,12 @@ impl FileSystem {
 
     /// The block of a file's inode.
     fn inode_block(&self, file: InodeId) -> u64 {
-        self.layout.inode(file, false).place() / self.page_bytes * self.page_bytes
+        self.block_of(&self.layout.inode(file, false))
+    }
+
+    /// The block of a piece of metadata.
+    fn block_of(&self, piece: &Piece) -> u64 {
+        piece.place() / self.page_bytes * self.page_bytes
     }
 
     /// The store has had a file from the start, with a name in a directory: its pages lie here, so many in a row.

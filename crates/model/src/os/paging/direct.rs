@@ -62,8 +62,8 @@ impl Paging {
         if let Some(id) = self.settle(call, work)? {
             return Ok(DirectNext::Ask(Next::Wait(id)));
         }
-        let find = |index| self.find_place(call.inode, index, work);
-        if let Some(id) = pages.map(find).find_map(|id| id) {
+        let mut pages = pages;
+        if let Some(id) = pages.find_map(|index| self.find_place(call.inode, index, work)) {
             return Ok(DirectNext::Ask(Next::Wait(id)));
         }
         self.start_direct(call, std::mem::take(pinned), work).map(DirectNext::Started)

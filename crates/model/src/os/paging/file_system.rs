@@ -93,9 +93,7 @@ impl Paging {
     pub fn read_metadata(&mut self, (place, blocks): BlockRun, work: &mut Vec<Work>) -> TransferId {
         let places = (0..u64::from(blocks)).map(|nth| place + nth * self.page_bytes).collect();
         self.file_system.iter_mut().for_each(|system| system.reads(blocks));
-        let id = self.start_own_transfer(places, Moves::Metadata { forced: false }, work);
-        self.transfers[id].write = false;
-        id
+        self.start_transfer_of(places, false, Moves::Metadata { forced: false }, work)
     }
 
     /// All that is wanted is read; the last transfer of it.
@@ -494,10 +492,21 @@ impl Paging {
         self.start_own_transfer(Vec::new(), Moves::Nothing, work)
     }
 
-    /// A request of the file system's own, from its frame to these places.
+    /// A write, or nothing that moves, of the file system's own.
     fn start_own_transfer(
         &mut self,
         places: Vec<u64>,
+        moves: Moves,
+        work: &mut Vec<Work>,
+    ) -> TransferId {
+        self.start_transfer_of(places, true, moves, work)
+    }
+
+    /// A request of the file system's own, between its frame and these places.
+    fn start_transfer_of(
+        &mut self,
+        places: Vec<u64>,
+        write: bool,
         moves: Moves,
         work: &mut Vec<Work>,
     ) -> TransferId {
@@ -507,7 +516,7 @@ impl Paging {
         let id = self.transfers.insert(Transfer {
             left: count,
             pages: places.into_iter().map(page).collect(),
-            write: true,
+            write,
             submitted: false,
             swap: false,
             moves,
