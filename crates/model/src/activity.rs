@@ -55,6 +55,12 @@ impl Activity {
         Activity { dram: self.dram, energy: self.energy.and(store.energy), ..store }
     }
 
+    /// With what the store's devices did of another, without its energy.
+    #[must_use]
+    pub fn with_devices_of(self, other: Activity) -> Activity {
+        Activity { dram: self.dram, energy: self.energy, ..other }
+    }
+
     /// Of two devices of the same kind side by side.
     #[must_use]
     pub fn beside(self, other: Activity) -> Activity {

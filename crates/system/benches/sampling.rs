@@ -15,7 +15,7 @@ use tierscope_system::spec::{SystemSpec, load};
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
 /// `plain` is `hybrid` without prefetches; names that end in `ahead` have a prefetcher of lines at each core.
-const MACHINES: [&str; 11] = [
+const MACHINES: [&str; 15] = [
     "oracle",
     "hybrid",
     "plain",
@@ -24,6 +24,10 @@ const MACHINES: [&str; 11] = [
     "mmap",
     "cxl-ssd",
     "flatflash-m",
+    "disk",
+    "disk-raid",
+    "haste",
+    "ddr-block",
     "oracle-ahead",
     "plain-ahead",
     "cxl-ssd-ahead",
@@ -46,7 +50,9 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     let sets: &[(&str, &str)] = match name {
         "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
         "plain" => &[l3, ("hybrid.cache.capacity", "4MiB"), ("hybrid.prefetch_pages", "0")],
-        "storage" => &[l3, ("storage.dram_capacity", "6MiB")],
+        "storage" | "disk" | "disk-raid" | "haste" | "ddr-block" => {
+            &[l3, ("storage.dram_capacity", "6MiB")]
+        }
         "hams-le" => &[
             l2,
             ("hams.page", "4KiB"),
@@ -71,8 +77,13 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     };
     let sets = sets.iter().chain(&ahead).map(|(key, value)| (key.to_string(), value.to_string()));
     let sets: Vec<_> = sets.chain([("seed".to_owned(), seed.to_string())]).collect();
-    let preset = if name == "plain" { "hybrid" } else { name };
-    load(&format!("{preset}/quick"), &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
+    let preset = match name {
+        "plain" => "hybrid/quick",
+        "disk" => "storage/disk-7200",
+        "disk-raid" | "haste" | "ddr-block" => name,
+        _ => &format!("{name}/quick"),
+    };
+    load(preset, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
 fn run(name: &str, work_name: &str, seed: u64, options: &RunOptions) -> SystemResult {
@@ -100,13 +111,18 @@ fn main() {
         let parts = only.iter().filter(|part| part.parse::<u64>().is_err());
         parts.clone().count() == 0 || parts.clone().any(|part| name.contains(part.as_str()))
     };
-    let limit_ps = if smoke { 10_000_000_000 } else { 3_000_000_000_000 };
+    // Disks take as much longer for a page.
+    let limit_ps = |name: &str| match (smoke, name.starts_with("disk")) {
+        (true, _) => 10_000_000_000,
+        (false, false) => 3_000_000_000_000,
+        (false, true) => 600_000_000_000_000,
+    };
     for (work_name, _) in work::WORKLOADS {
         for name in MACHINES {
             if !wanted(&format!("{name}: {work_name}")) {
                 continue;
             }
-            let stops = vec![Bound::TimePs(limit_ps), Bound::Accesses(most_accesses)];
+            let stops = vec![Bound::TimePs(limit_ps(name)), Bound::Accesses(most_accesses)];
             let whole = run(name, work_name, 1, &RunOptions { stops, ..RunOptions::default() });
             for seed in 1..=seeds {
                 let every = number("--every").or(smoke.then_some(3));

@@ -174,33 +174,17 @@ pub fn check_functional(
 /// so. An error says which cannot, and why, for people.
 pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), String> {
     for system in systems {
-        let no_times = !system.stores().is_empty() && system.store_times_ps().is_none();
+        let stores = system.stores();
+        let in_detail = stores.iter().any(|(_, store)| store.is_warmed_in_detail());
+        let not_reached = in_detail && !system.asks_store_throughout();
         let untimed = warming == Warming::Untimed && system.prefetches();
-        let (why, without) = match (system.stands_alone(), system.check_data, no_times) {
+        let (why, without) = match (system.stands_alone(), system.check_data, not_reached) {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
             (_, true, _) => ("checks data, which needs every request", ""),
             (_, _, true) => (
                 "has a store whose state changes with every request (a disk's heads and buffer, an \
                  adapter's cache), and what is passed over does not reach it",
                 "",
-            ),
-            _ if system.build_buffer_cache().is_some() => (
-                "has an extended buffer cache, whose pages are read and programmed in no time in what is \
-                 passed over",
-                "set storage.buffer_cache.capacity=0B, or ",
-            ),
-            _ if system.store_in_dram().is_some() => (
-                "has a store in DRAM, which the kernel copies pages to and from, and what is passed over copies \
-                 nothing",
-                "",
-            ),
-            _ if system.has_lock_of_driver() => (
-                "has a driver with a lock, for which nobody waits in what is passed over",
-                "set storage.driver.lock=0s, or ",
-            ),
-            _ if system.has_lock_of_queues() => (
-                "has a block layer with locks, for which nobody waits in what is passed over",
-                "set storage.block_layer.lock=0s, or ",
             ),
             _ if system.tiered.as_ref().is_some_and(|tiered| tiered.long_reads.is_some()) => (
                 "has a store that tells of long reads, at which cores run other threads, and what is passed \

@@ -132,6 +132,8 @@ pub(crate) struct Skimmed {
     pub worked_ps: f64,
     /// Of that, what instructions and the kernel's paths took.
     pub paths_ps: f64,
+    /// Of that, what threads waited for the store, where it was asked in detail.
+    pub store_ps: f64,
     pub counts: ByCause<u64>,
 }
 
@@ -152,6 +154,8 @@ pub(crate) struct Totals {
     pub pilot: Unit,
     /// The store takes energy in bursts, by what it does when nobody asks for it.
     pub in_bursts: bool,
+    /// The store was asked in detail throughout: what it took is known of all stretches.
+    pub asks_store: bool,
     /// So many of each cause tell what one takes well enough.
     pub enough: ByCause<u64>,
     /// What one of each takes that no unit met, in picoseconds.
@@ -164,6 +168,15 @@ impl Totals {
     /// What the start did that is in no unit.
     fn start(&self) -> Unit {
         self.start.unwrap_or(Unit::NONE)
+    }
+
+    /// What causes took in a unit, by which stretches are told: without what is known of these themselves.
+    fn to_tell(&self, unit: &Unit) -> ByCause<f64> {
+        let mut spent_ps = unit.spent_ps;
+        if self.asks_store {
+            spent_ps[Cause::Store as usize] = 0.0;
+        }
+        spent_ps
     }
 
     /// Of a run that counted nothing.
@@ -179,6 +192,7 @@ impl Totals {
             start: Some(Unit::NONE),
             pilot: Unit::NONE,
             in_bursts: false,
+            asks_store: false,
             enough: [100; Cause::ALL.len()],
             unmet_ps: [0.0; Cause::ALL.len()],
             skimmed: Vec::new(),
@@ -232,7 +246,12 @@ impl Sums {
         let latency_ps = Took::of(units, totals, latency, NOTHING);
         let latency_ps = latency_ps.whole(n, totals, latency(&start));
         let spent_ps = Took::of(units, totals, |unit| unit.spent_ps, totals.unmet_ps);
-        let spent_ps = spent_ps.whole(n, totals, start.spent_ps);
+        let mut spent_ps = spent_ps.whole(n, totals, start.spent_ps);
+        if totals.asks_store {
+            const STORE: usize = Cause::Store as usize;
+            let passed_ps = totals.skimmed.iter().map(|skimmed| skimmed.store_ps).sum::<f64>();
+            spent_ps[STORE] = start.spent_ps[STORE] + all.spent_ps[STORE] + passed_ps;
+        }
         let factors = Cause::ALL.map(of);
         Sums { units: n, factors, instructions, time, latency_ps, spent_ps, all }
     }
@@ -335,7 +354,7 @@ impl Took {
 fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
     const SYNC: usize = Cause::Sync as usize;
     let figure = |unit: &Unit| {
-        let mut spent_ps = unit.spent_ps;
+        let mut spent_ps = totals.to_tell(unit);
         spent_ps[SYNC] *= unit.time_ps as f64 / unit.worked_ps.max(1.0);
         spent_ps
     };
@@ -345,7 +364,8 @@ fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
         let place = (index + 1).min(units.len() + 1);
         let mut others = skimmed.counts;
         let syncs_ps = took.mean((place, place), SYNC) * std::mem::take(&mut others[SYNC]) as f64;
-        let expected_ps = skimmed.paths_ps + took.expect((place, place), &others);
+        let known_ps = skimmed.paths_ps + skimmed.store_ps;
+        let expected_ps = known_ps + took.expect((place, place), &others);
         let right = if skimmed.worked_ps > 0.0 { expected_ps / skimmed.worked_ps } else { 1.0 };
         skimmed.time_ps as f64 * right + syncs_ps
     });
@@ -422,8 +442,11 @@ fn within(angle: f64, freedom: usize) -> Option<f64> {
 fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
     let Sums { units: n, all, .. } = sums;
     let skimmed_share = 1.0 - totals.detailed_ps as f64 / (all.time_ps as f64 * sums.time);
-    let time = half_width(residuals(units, totals, |unit| unit.spent_ps), *n, all.worked_ps);
+    let to_tell = |unit: &Unit| totals.to_tell(unit);
+    let time = half_width(residuals(units, totals, to_tell), *n, all.worked_ps);
     let time = time.map(|half| half * skimmed_share);
+    let of_store = totals.asks_store.then(|| store_half_width(units, sums, totals)).flatten();
+    let time = time.map(|half| half.hypot(of_store.unwrap_or(0.0)));
     let latency_ps: u128 = all.latency_ps.iter().sum();
     let latency_half = half_width(residuals(units, totals, latency), *n, latency_ps as f64);
     // Of what the start took, nothing is estimated.
@@ -446,6 +469,19 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals) -> HalfWidths {
         // Of the power and of the time, as if one did not depend on the other.
         energy: energy.zip(time).map(|(power, time)| power.hypot(time)),
     }
+}
+
+/// Of a store that was asked throughout, half the width of the interval of its part in the time. What it took is not
+/// estimated, but pages came in another order than in detail, and heads stood elsewhere: it is as of two runs that differ
+/// by chance, in each of which it varies as it does between units.
+fn store_half_width(units: &[Unit], sums: &Sums, totals: &Totals) -> Option<f64> {
+    let figure = |unit: &Unit| {
+        let mut spent_ps = NOTHING;
+        spent_ps[Cause::Store as usize] = unit.spent_ps[Cause::Store as usize];
+        spent_ps
+    };
+    let in_units = half_width(residuals(units, totals, figure), sums.units, sums.all.worked_ps)?;
+    Some(in_units * (2.0 / sums.time.max(1.0)).sqrt())
 }
 
 /// Makes of what was counted all along, and of what units measured, the estimate of the run.
@@ -490,7 +526,7 @@ pub(crate) fn estimate(
     set_misses(&mut result, &sums, totals);
     set_latencies(&mut result, &sums);
     set_costs(&mut result, &sums);
-    set_counters(&mut result, &sums);
+    set_counters(&mut result, &sums, totals.asks_store);
     let energy = &mut result.energy;
     let joules = energy.total_j.iter_mut().chain(energy.parts_j.values_mut());
     joules.for_each(|energy_j| *energy_j *= sums.time);
@@ -640,8 +676,9 @@ const IN_UNITS: [(&str, Option<Cause>); 24] = [
     ("dram_refreshes", None),
 ];
 
-fn set_counters(result: &mut SystemResult, sums: &Sums) {
-    for (name, cause) in IN_UNITS {
+fn set_counters(result: &mut SystemResult, sums: &Sums, asks_store: bool) {
+    let of_store = |name: &str| name.starts_with("nvme_") || name.starts_with("adapter_");
+    for (name, cause) in IN_UNITS.into_iter().filter(|(name, _)| !(asks_store && of_store(name))) {
         let factor = cause.map_or(sums.time, |cause| sums.factor(cause));
         if let Some(count) = result.counters.get_mut(name) {
             *count = (*count as f64 * factor).round() as u64;

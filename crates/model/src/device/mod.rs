@@ -37,6 +37,17 @@ pub trait DeviceDescription {
         None
     }
 
+    /// Whether its state changes with every request in a way that it has to be asked for in detail: heads and a buffer of a
+    /// disk, an adapter's cache. Nothing else can warm it.
+    fn is_warmed_in_detail(&self) -> bool {
+        false
+    }
+
+    /// About the time that a read of a page at a random place takes while nothing else is under way, in picoseconds.
+    fn usual_read_ps(&self) -> u64 {
+        self.page_times_ps().map_or(0, |(read_ps, _)| read_ps)
+    }
+
     /// How long what it begins by itself goes on at most, and is in the way of requests, in picoseconds: so long it is
     /// under way anew once it has come to an end.
     fn settling_ps(&self) -> u64 {

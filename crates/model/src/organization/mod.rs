@@ -121,6 +121,10 @@ pub trait Organization: Send {
     /// A page moves in functional warming, as by a page request: at once.
     fn warm_page(&mut self, _now_ps: u64, _request: PageRequest) {}
 
+    /// From now on, or no longer, pages that are submitted go to the store or come from there in detail, but pass by main
+    /// memory: there each takes what those like it took before.
+    fn pass_by_memory(&mut self, _on: bool) {}
+
     /// The store is given a flush or a trim in functional warming.
     fn warm_control(&mut self, _now_ps: u64, _control: Control) {}
 

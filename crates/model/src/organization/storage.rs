@@ -10,6 +10,7 @@
 //! Where the store lies in DRAM itself, behind main memory, the processor copies, line by line; a page
 //! that is moved here as one is copied by a thread of the kernel.
 
+mod passing;
 mod power;
 mod ramdisk;
 mod requests;
@@ -34,6 +35,7 @@ use crate::request::{
     Completion, Control, Device, Full, LineRequest, LineResponse, Manner, PageRequest,
     PageResponse, Request, Response, Tell, Tie, Traffic, earlier,
 };
+use passing::{Class, Passing};
 use power::{OF_RECOVERY, OnStore, Power};
 use ramdisk::InMemory;
 use requests::{Commands, is_of_request};
@@ -384,6 +386,8 @@ struct Page {
     stages: Timeline,
     /// Which of the store's interrupts told of it.
     interrupt: u32,
+    /// As what it is at DRAM, or waits to be there.
+    at_dram: Option<Class>,
     /// Its next access to DRAM is to its place in the store, which lies there.
     at_place: bool,
     /// The request of several pages that it is of; and how many pages of the store are still to come of it, or to be
@@ -407,6 +411,7 @@ impl Page {
             clock_ps: now_ps,
             stages: Timeline::new(),
             interrupt: 0,
+            at_dram: None,
             at_place: false,
             command: None,
             parts_left: 0,
@@ -459,6 +464,7 @@ pub struct Storage {
     traffic: Traffic,
     /// Bytes of DRAM that were moved in functional warming.
     warmed: Traffic,
+    passing: Passing,
     data: Option<Data>,
     /// What is on the store, and what of it is followed, where power may fail.
     on_store: Option<OnStore>,
@@ -506,6 +512,7 @@ impl Storage {
             for_store: VecDeque::new(),
             traffic: Traffic::default(),
             warmed: Traffic::default(),
+            passing: Passing::default(),
             data: check_data.then(|| Data {
                 latest: CowMap::new(0),
                 dram: CowMap::new(0),
@@ -535,6 +542,14 @@ impl Storage {
             _ => memory_address,
         };
         let (into_dram, background) = (write == *at_place, write);
+        let entered = self.pages[id].at_dram;
+        let class = entered.unwrap_or_else(|| self.passing.enter(write));
+        self.pages[id].at_dram = Some(class);
+        if self.passing.on {
+            self.warmed.move_dram(u64::from(bytes), into_dram);
+            self.passing.begin(now_ps, (id, class), bytes);
+            return true;
+        }
         let number = self.at_dram.insert(AtDram::Page(id));
         let request = Request { id: number, address, bytes, write: into_dram, background };
         if self.dram.submit(now_ps, request).is_err() {
@@ -611,20 +626,30 @@ impl Storage {
                 }
             }
             AtDram::Page(id) => {
-                let page = &mut self.pages[id];
-                page.stages.push(Stage::Dma, done.at_ps - page.clock_ps);
-                page.clock_ps = done.at_ps;
-                if let Some(command) = page.command {
-                    return self.moved_at_dram(command, id, out);
+                let page = &self.pages[id];
+                if let Some(class) = page.at_dram {
+                    self.passing.took(class, done.at_ps - page.clock_ps, page.request.bytes);
                 }
-                if page.request.write == page.at_place {
-                    return self.end_page(id, out);
-                }
-                page.at_place = false;
-                if !self.start_store(done.at_ps, id) {
-                    self.for_store.push_back(Waiting::Page(id));
-                }
+                self.page_was_at_dram(id, done.at_ps, out);
             }
+        }
+    }
+
+    /// A page has been written to DRAM, or read from there.
+    fn page_was_at_dram(&mut self, id: u32, at_ps: u64, out: &mut Vec<Response>) {
+        let page = &mut self.pages[id];
+        page.at_dram = None;
+        page.stages.push(Stage::Dma, at_ps - page.clock_ps);
+        page.clock_ps = at_ps;
+        if let Some(command) = page.command {
+            return self.moved_at_dram(command, id, out);
+        }
+        if page.request.write == page.at_place {
+            return self.end_page(id, out);
+        }
+        page.at_place = false;
+        if !self.start_store(at_ps, id) {
+            self.for_store.push_back(Waiting::Page(id));
         }
     }
 
@@ -703,6 +728,9 @@ impl Storage {
         if self.dram.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             self.dram.advance(now_ps, &mut done);
             done.drain(..).for_each(|completion| self.dram_done(completion, out));
+        }
+        while let Some((at_ps, id)) = self.passing.ended(now_ps) {
+            self.page_was_at_dram(id, at_ps, out);
         }
         if self.store.next_event_ps().is_some_and(|at_ps| at_ps <= now_ps) {
             self.with_bus(now_ps, |store| store.advance(now_ps, &mut done));
@@ -807,7 +835,8 @@ impl Organization for Storage {
 
     fn next_event_ps(&self) -> Option<u64> {
         let delayed_ps = self.in_memory.as_ref().and_then(InMemory::next_event_ps);
-        earlier(delayed_ps, earlier(self.dram.next_event_ps(), self.store.next_event_ps()))
+        let own_ps = earlier(delayed_ps, self.passing.next_event_ps());
+        earlier(own_ps, earlier(self.dram.next_event_ps(), self.store.next_event_ps()))
     }
 
     fn advance(&mut self, now_ps: u64, out: &mut Vec<Response>) {
@@ -846,6 +875,10 @@ impl Organization for Storage {
         let manner = Manner { force_unit_access: request.force_unit_access, ..Manner::default() };
         let request = Request::of(request.store_address, request.bytes, write);
         self.store.warm(now_ps, request, manner);
+    }
+
+    fn pass_by_memory(&mut self, on: bool) {
+        self.passing.on = on;
     }
 
     fn warm_control(&mut self, now_ps: u64, control: Control) {
@@ -909,6 +942,7 @@ impl Organization for Storage {
             for_store: self.for_store.clone(),
             traffic: self.traffic,
             warmed: self.warmed,
+            passing: self.passing.clone(),
             data: self.data.as_mut().map(|data| Data {
                 latest: data.latest.fork(),
                 dram: data.dram.fork(),

@@ -26,6 +26,8 @@ use tierscope_workload::SiteId;
 /// Length of the first intervals; after every 512 it doubles.
 pub(super) const FIRST_INTERVAL_PS: u64 = 100_000_000;
 const INTERVALS_OF_A_LENGTH: usize = 512;
+/// Time from one end of an interval that nobody counts to the next.
+const UNUSED_INTERVAL_PS: u64 = 1_000_000_000_000;
 /// Samples of queues in an interval.
 const SAMPLES_OF_AN_INTERVAL: u64 = 16;
 pub(super) const FIRST_SAMPLE_PS: u64 = FIRST_INTERVAL_PS / SAMPLES_OF_AN_INTERVAL;
@@ -516,7 +518,12 @@ impl Machine {
                 self.account.interval_ps *= 2;
             }
         }
-        self.schedule_interval(now_ps + self.account.interval_ps / SAMPLES_OF_AN_INTERVAL);
+        // Of a sampled run units take the place of intervals.
+        let next_ps = match self.sampling() {
+            Some(_) => UNUSED_INTERVAL_PS,
+            None => self.account.interval_ps / SAMPLES_OF_AN_INTERVAL,
+        };
+        self.schedule_interval(now_ps + next_ps);
     }
 
     /// Looks at how much queues hold, from the cores down.
@@ -660,12 +667,21 @@ impl Machine {
         let cycles = self.fixed.clock.ps_to_cycles_ceil(time_ps).max(1);
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
-        let activity = self.activity(end_ps);
-        // What the drive did is of units, where there are any, and what the host wrote of the whole run.
-        let host_bytes = if self.sampling().is_some() { 0 } else { store_written_bytes };
-        let drive = drive_result(&activity, host_bytes, time_ps);
-        let nvm = nvm_result(&activity, time_ps);
-        let disk = disk_result(&self.spec, &activity, time_ps);
+        let mut activity = self.activity(end_ps);
+        // What the store did is of units, where there are any, and what the host wrote of the whole run; but where it was
+        // asked throughout, both are.
+        let in_units = self.sampling().is_some() && !self.fixed.asks_store;
+        let host_bytes = if in_units { 0 } else { store_written_bytes };
+        let mut store_time_ps = time_ps;
+        if self.sampling().is_some() && self.fixed.asks_store {
+            let reached_ps = self.reached_ps();
+            let whole = self.organization.activity(reached_ps).since(&self.region.activity);
+            activity = activity.with_devices_of(whole);
+            store_time_ps = reached_ps - self.region.start_ps;
+        }
+        let drive = drive_result(&activity, host_bytes, store_time_ps);
+        let nvm = nvm_result(&activity, store_time_ps);
+        let disk = disk_result(&self.spec, &activity, store_time_ps);
         let counted = SystemResult {
             organization,
             time_s: time_ps as f64 / 1e12,

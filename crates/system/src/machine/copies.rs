@@ -14,7 +14,7 @@ use tierscope_model::os::paging::{PageTransfer, TransferId};
 impl Machine {
     /// Whether transfers are copied by those who hand them over.
     pub(super) fn copies(&self) -> bool {
-        self.fixed.in_dram.is_some() && !self.functional
+        self.fixed.in_dram.is_some() && !self.nobody_waits()
     }
 
     /// What copies the pages of a transfer, and ends it; instructions are charged to a stage.

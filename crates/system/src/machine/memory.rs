@@ -627,17 +627,17 @@ impl Machine {
         let io = self.transfers.entry(id).or_default();
         (io.context, io.submitter, io.submitted_ps) = (index, by, now_ps);
         (io.pages, io.class) = (transfer.pages.len() as u64, class);
+        let is_waited_for = !io.waiters.is_empty();
         if self.service_times.is_some() {
             let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
             io.polled = Some(Polled::new(transfer.write, bytes, now_ps));
         }
-        if self.functional {
+        if self.skips_store() {
             return self.begin_warm_transfer((id, class), &transfer, now_ps);
         }
         // Somebody waits for a direct write.
         let direct = matches!(transfer.moves, Moves::Direct { .. });
-        let background =
-            transfer.write && !direct || io.waiters.is_empty() && transfer.pages.len() > 1;
+        let background = transfer.write && !direct || !is_waited_for && transfer.pages.len() > 1;
         let forced = transfer.moves == Moves::Metadata { forced: true };
         let control = transfer.control();
         let no_page = control.is_some();

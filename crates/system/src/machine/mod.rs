@@ -247,6 +247,8 @@ struct Fixed {
     durable: Durable,
     /// The store is read and written line by line.
     lines_of_store: bool,
+    /// What a sampled run passes over asks the store for pages in detail.
+    asks_store: bool,
     /// Bytes of the pages that move beside; 0 where none do.
     promoted_page_bytes: u64,
     /// Pages move by the hand of hardware or of the kernel's own threads: on-chip caches are asked for their lines.
@@ -455,6 +457,7 @@ impl Machine {
                 Some(_) => Durable::Never,
                 None => organization.durable(),
             },
+            asks_store: spec.asks_store_throughout(),
             lines_of_store: spec.direct.is_some() || spec.tiered.is_some(),
             promoted_page_bytes: promotion.map_or(0, |it| it.page.bytes()),
             snoops: pages_to.is_some() || paging.moves_between_nodes(),
@@ -948,7 +951,7 @@ pub fn sampling_plan(spec: &SystemSpec, asked: Sampling) -> Result<SamplingPlan,
     let clock = Clock::from_hertz(processor.clock.hertz());
     let pace = Pace::new(clock, millionths(os.kernel_cpi), 1_000_000);
     let fault_ps = pace.clone().advance(waiting.unwrap_or(0));
-    let (read_ps, _) = spec.store_times_ps().unwrap_or_default();
+    let read_ps = spec.usual_read_ps();
     let beyond_ps = (spec.store_settling_ps(), spec.backlog_ps());
     SamplingPlan::new(asked, read_ps.saturating_add(fault_ps), beyond_ps)
 }

@@ -92,7 +92,8 @@ impl Machine {
     /// Before it polls for the first time for a transfer, the thread of a hardware thread sleeps, where it knows how
     /// long; whether it does. A timer wakes it.
     pub(super) fn sleeps_first(&mut self, index: usize, id: TransferId, now_ps: u64) -> bool {
-        let Some(times) = self.service_times.as_mut().filter(|_| !self.functional) else {
+        let skips = self.skips_store();
+        let Some(times) = self.service_times.as_mut().filter(|_| !skips) else {
             return false;
         };
         let thread = self.contexts[index].thread;
@@ -131,7 +132,8 @@ impl Machine {
     /// A transfer has ended: how long it has taken is kept, and whether the thread that waits for it sleeps, and will
     /// look for it by itself.
     pub(super) fn ended_asleep(&mut self, io: &TransferIo, now_ps: u64) -> bool {
-        if let Some(times) = self.service_times.as_mut().filter(|_| !self.functional)
+        let skips = self.skips_store();
+        if let Some(times) = self.service_times.as_mut().filter(|_| !skips)
             && let Some(polled) = io.polled
         {
             times.ended(polled.kind, now_ps - polled.submitted_ps, now_ps);

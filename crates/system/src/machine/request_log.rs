@@ -213,7 +213,7 @@ impl Machine {
     /// A page has moved.
     #[inline]
     pub(super) fn log_page(&mut self, page: &PageIo, timeline: &Timeline, end_ps: u64) {
-        if self.request_log.is_some() && self.region.has_begun() {
+        if self.request_log.is_some() && self.region.has_begun() && !self.passes_over() {
             self.tell_page(page, timeline, end_ps);
         }
     }

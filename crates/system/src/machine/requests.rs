@@ -32,7 +32,7 @@ impl Machine {
     /// Whether a thread has to wait before it hands anything over.
     pub(super) fn requests_are_full(&self, index: usize) -> bool {
         let core = self.contexts[index].core;
-        !self.functional && self.block_layer.as_ref().is_some_and(|layer| layer.is_full(core))
+        !self.skips_store() && self.block_layer.as_ref().is_some_and(|layer| layer.is_full(core))
     }
 
     /// The block layer, where there is one, gets pages of a transfer; `sync` tells that somebody waits for them, `one_bio`

@@ -379,6 +379,7 @@ impl Machine {
             Phase::Skimming => {
                 self.end_skim(now_ps);
                 self.functional = false;
+                self.organization.pass_by_memory(false);
                 self.waits = Waits::default();
                 self.schedule_phase(now_ps.saturating_add(refill_ps));
             }
@@ -420,6 +421,18 @@ impl Machine {
     #[inline]
     pub(super) fn nobody_waits(&self) -> bool {
         self.functional && !(self.fixed.paging && self.passes_over())
+    }
+
+    /// Whether what is passed over asks the store for pages in detail.
+    #[inline]
+    pub(super) fn asks_store(&self) -> bool {
+        self.fixed.asks_store && self.passes_over()
+    }
+
+    /// Whether transfers are not asked of the store, for the machine is warmed functionally.
+    #[inline]
+    pub(super) fn skips_store(&self) -> bool {
+        self.functional && !self.asks_store()
     }
 
     /// What a transfer takes that begins now, in functional warming: nothing unless the run is sampled. One of a kind
@@ -476,6 +489,7 @@ impl Machine {
             write_back_ps: work_ps(sampler.work_ns.write),
         };
         self.functional = true;
+        self.organization.pass_by_memory(self.fixed.asks_store);
         let at_work = self.contexts.iter().zip(&sampler.at_work).filter(|(_, at_work)| **at_work);
         let running = at_work.map(|(it, _)| it).filter(|it| it.doing == Doing::Running);
         let waited_ps = running.clone().map(|context| context.now_ps.saturating_sub(ended_ps));
@@ -510,10 +524,17 @@ impl Machine {
         let (began, end) = (&sampler.skim_began, self.unit_sums(now_ps));
         let time_ps = now_ps.saturating_sub(sampler.since_ps);
         let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
+        let worked_ps = ((end.live_ps - began.live_ps) as f64).min(contexts_ps);
+        let paths_ps = (end.paths_ps - began.paths_ps) as f64;
+        let mut spent_ps = less(end.spent_ps, began.spent_ps);
+        spent_ps[Cause::Store as usize] = 0;
+        let others_ps = paths_ps + spent_ps.iter().sum::<u64>() as f64;
+        let store_ps = (worked_ps - others_ps).max(0.0);
         Skimmed {
             time_ps,
-            worked_ps: ((end.live_ps - began.live_ps) as f64).min(contexts_ps),
-            paths_ps: (end.paths_ps - began.paths_ps) as f64,
+            worked_ps,
+            paths_ps,
+            store_ps: if self.fixed.asks_store { store_ps } else { 0.0 },
             counts: less(end.counts, began.counts),
         }
     }
@@ -784,6 +805,7 @@ impl Machine {
             detailed_ps,
             pilot: sampler.first,
             in_bursts: sampler.in_bursts,
+            asks_store: self.fixed.asks_store,
             start,
             enough: sampler.work_ns.enough(sampler.rates.flushes),
             unmet_ps: sampler.rates.unmet_ps(),

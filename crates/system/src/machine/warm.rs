@@ -280,6 +280,11 @@ impl Machine {
         }
         self.warm_moved.read += moved.read;
         self.warm_moved.written += moved.written;
+        if self.fixed.in_dram.is_some() && address >= self.fixed.memory_bytes {
+            // A line of a page that is copied.
+            let page_ps = if write { self.waits.write_back_ps } else { self.waits.fetch_ps };
+            self.store_debt_ps += page_ps >> (self.fixed.page_shift - self.fixed.line_shift);
+        }
     }
 
     /// A transfer begins whose pages the organization moves at once: its end is an event, as that of any other, when it

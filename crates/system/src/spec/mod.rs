@@ -179,6 +179,18 @@ impl SystemSpec {
         self.stores().first().and_then(|(_, store)| store.page_times_ps())
     }
 
+    /// Whether the operating system pages to a store that nothing but requests in detail can warm: between the units of a
+    /// sampled run it is asked for each page all the same.
+    pub(crate) fn asks_store_throughout(&self) -> bool {
+        let in_detail = self.stores().first().is_some_and(|(_, store)| store.is_warmed_in_detail());
+        in_detail && self.paging().is_some()
+    }
+
+    /// About the time that the store takes to read a page at a random place, in picoseconds.
+    pub(crate) fn usual_read_ps(&self) -> u64 {
+        self.stores().first().map_or(0, |(_, store)| store.usual_read_ps())
+    }
+
     /// How long what the store begins by itself goes on at most, in picoseconds.
     pub fn store_settling_ps(&self) -> u64 {
         self.stores().first().map_or(0, |(_, store)| store.settling_ps())
@@ -252,22 +264,6 @@ impl SystemSpec {
     /// How many memory controllers it has.
     pub fn controllers(&self) -> u64 {
         self.controllers.map_or(1, |controllers| u64::from(controllers.count))
-    }
-
-    /// Whether its driver lets one thread at a time hand a request over.
-    pub fn has_lock_of_driver(&self) -> bool {
-        let driver = self.own_paging().and_then(|paging| paging.driver.as_ref());
-        driver.is_some_and(|driver| driver.lock_ps() > 0)
-    }
-
-    /// Whether a queue of its block layer does.
-    pub fn has_lock_of_queues(&self) -> bool {
-        let layer = self.own_paging().and_then(|paging| paging.block_layer.as_ref());
-        layer.is_some_and(|layer| layer.lock_ps() > 0)
-    }
-
-    fn own_paging(&self) -> Option<&StorageSpec> {
-        self.the_organization()?.paging()
     }
 
     /// Whether it has a DRAM cache that prefetches.

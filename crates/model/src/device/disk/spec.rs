@@ -290,6 +290,17 @@ impl DeviceDescription for DiskSpec {
         self.page
     }
 
+    fn is_warmed_in_detail(&self) -> bool {
+        true
+    }
+
+    /// The arm goes as far as it does on average, and the platters turn by half.
+    fn usual_read_ps(&self) -> u64 {
+        let half_turn_ps = 30 * 1_000_000_000_000 / u64::from(self.platters.rpm.max(1));
+        let controller_ps = self.controller_latency.picoseconds();
+        controller_ps + self.arm.average_seek.picoseconds() + half_turn_ps
+    }
+
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
         match &self.raid {
             Some(raid) => Raid::new(raid, self.page, || DiskDevice::new(self, link).into()).into(),

@@ -288,8 +288,15 @@ impl DeviceDescription for SsdSpec {
     /// else it takes its share of what flash programs, or its way into the buffer where that is longer. Nothing is told
     /// of drives behind an adapter's cache.
     fn page_times_ps(&self) -> Option<(u64, u64)> {
-        let behind_cache = self.raid.as_ref().is_some_and(|raid| raid.cache.is_some());
-        (!behind_cache).then(|| (self.read_ps(), self.write_ps()))
+        (!self.is_warmed_in_detail()).then(|| (self.read_ps(), self.write_ps()))
+    }
+
+    fn is_warmed_in_detail(&self) -> bool {
+        self.raid.as_ref().is_some_and(|raid| raid.cache.is_some())
+    }
+
+    fn usual_read_ps(&self) -> u64 {
+        self.read_ps()
     }
 
     /// A block is collected, of which all is valid: read, programmed and erased.

@@ -304,6 +304,7 @@ impl PowerFailure for Storage {
         let cut: Vec<PageRequest> = self.pages.iter().map(|(_, page)| page.request).collect();
         (self.pages, self.at_dram) = (Slab::new(), Slab::new());
         self.commands.drop_all();
+        self.passing.drop_all();
         self.for_dram.clear();
         self.for_store.clear();
         if let Some(power) = &mut self.power {

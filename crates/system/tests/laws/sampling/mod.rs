@@ -184,6 +184,71 @@ fn faults_in_order_read_as_often_in_a_sampled_run_as_in_the_complete_one() {
     assert!(time.abs() < 0.06, "time is {time:+.3}");
 }
 
+/// A disk's heads and an adapter's cache come from one request to the next, so that the store is asked for each page between
+/// units, too; threads wait for locks of drivers, and for the flash of an extended buffer cache, and copy what lies in
+/// DRAM. What of it the store did is
+/// told of the whole run.
+#[test]
+fn a_store_that_is_asked_throughout_takes_what_it_takes_in_the_complete_run() {
+    let l3 = ("processor.caches.2.capacity", "320KiB");
+    let small = ("storage.dram_capacity", "6MiB");
+    let flash = ("storage.buffer_cache.capacity", "6MiB");
+    let large = || work::work("uniform", 16 << 20, 1);
+    let postmark = || {
+        let parameters = [
+            ("files".to_owned(), 20.into()),
+            ("transactions".to_owned(), 100.into()),
+            ("processes".to_owned(), 1.into()),
+            ("buffered".to_owned(), false.into()),
+            ("read_block".to_owned(), "4KiB".into()),
+            ("write_block".to_owned(), "4KiB".into()),
+        ];
+        generator::find("postmark/series").unwrap().make(&parameters, 1).unwrap().0
+    };
+    let machines: [(&str, SystemSpec, u64, &dyn Fn() -> Box<dyn Stream>); 5] = [
+        ("disk", system("storage/disk-7200", &[l3, small]), 50_000, &large),
+        ("raid", system("disk-raid", &[l3, small]), 2_000, &|| gups(20_000, 2)),
+        ("haste", system("haste", &[l3, small]), 2_000, &|| gups(40_000, 2)),
+        ("memory", system("ddr-block", &[l3, small]), 200, &|| gups(10_000, 1)),
+        ("flash", system("buffer-cache/quick", &[small, flash]), 10_000, &postmark),
+    ];
+    for (name, system, unit_us, work) in machines {
+        let most = if name == "disk" { 25_000 } else { 80_000 };
+        let stops = || vec![Bound::Accesses(most)];
+        let whole = RunOptions { stops: stops(), ..RunOptions::default() };
+        let whole = run(&system, work(), &whole).result;
+        let sampled = RunOptions { stops: stops(), ..sampling(unit_us * US, 10) };
+        let sampled = run(&system, work(), &sampled).result;
+        let told = sampled.sampling.clone().unwrap();
+        assert!(told.units >= 8 && told.detailed_share < 0.4, "{name}: {told:?}");
+        let off = |found: f64, expected: f64| found / expected - 1.0;
+        let time = off(sampled.time_s, whole.time_s);
+        let read = off(sampled.store_bytes.read as f64, whole.store_bytes.read as f64);
+        let half = told.half_widths.time.unwrap();
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!("{name}: {} units, time {time:+.4} of {half:.4}, read {read:+.4}", told.units);
+        }
+        assert!(time.abs() < half + 0.02, "{name}: time is {time:+.4}, half width {half:.4}");
+        // Windows of readahead from swap follow their hits, by chance in so short a run.
+        assert!(read.abs() < 0.06, "{name}: bytes read are {read:+.4}");
+        assert!(half > 0.0, "{name}: what the store takes is as of a run that differs by chance");
+        for counter in ["buffer_cache_hits", "adapter_cached_writes"] {
+            let Some(expected) = whole.counters.get(counter) else { continue };
+            let found = off(sampled.counters[counter] as f64, *expected as f64);
+            assert!(found.abs() < 0.06, "{name}: {counter} {found:+.4}");
+        }
+        // What the adapter's cache holds is read from no platter.
+        if let (Some(found), Some(expected)) = (&sampled.disk, &whole.disk)
+            && expected.platter_reads > 0
+        {
+            let reads = off(found.platter_reads as f64, expected.platter_reads as f64);
+            let moves = found.positioning_share - expected.positioning_share;
+            assert!(reads.abs() < 0.06, "{name}: {reads:+.4} of what is read from platters");
+            assert!(moves.abs() < 0.05, "{name}: heads are moved {moves:+.4} more of the time");
+        }
+    }
+}
+
 /// What is counted throughout does not depend on where units lie, and times come near those of the
 /// complete run: as near as the intervals say, and a few per cent more where DRAM overflows, for what
 /// warming leaves out.
