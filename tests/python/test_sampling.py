@@ -167,7 +167,8 @@ def test_a_precision_is_a_share() -> None:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("storage/disk-7200", "has a store whose state"),
+        ("cxl-ssd/switching/quick", "has a store that tells of long reads"),
+        ("cxl-tiering/quick", "has two nodes of memory"),
         ("device/ddr4-2400", "is a device alone"),
         ("hybrid/quick", "has a DRAM cache that prefetches"),
     ],

@@ -190,6 +190,21 @@ def test_points_that_are_equal_in_all_that_matters_run_once(tmp_path: Path) -> N
     assert frame["hybrid.cache.ways"].to_list() == [1, 4, 16]
 
 
+def test_what_has_no_effect_on_a_machine_runs_nothing_again(tmp_path: Path) -> None:
+    """Of an extended buffer cache without capacity nothing is read; each row says its machine."""
+    study = ts.study(
+        ["buffer-cache/quick"],
+        [ts.workload("gups", updates=200)],
+        {"storage.buffer_cache.read_slowdown": [1.0, 400.0], "seed": [1, 2]},
+        set={"storage.buffer_cache.capacity": "0B"},
+    )
+    found = ts.sweep(study, tmp_path / "out")
+    assert len(found) == 4
+    assert len(kept(tmp_path / "out")) == 2, "one a seed"
+    column = found.table()["storage.buffer_cache.read_slowdown"]
+    assert column.to_list() == [1.0, 1.0, 400.0, 400.0]
+
+
 def test_a_study_that_grows_runs_what_is_new_only(study: Path, tmp_path: Path) -> None:
     ts.sweep(study, tmp_path / "out")
     before = kept(tmp_path / "out")
@@ -500,7 +515,7 @@ def test_a_sample_without_times_needs_a_machine_that_prefetches() -> None:
 
 
 def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:
-    study = ts.study(["storage/disk-7200"], ["gups"], sample=True)
+    study = ts.study(["cxl-tiering/quick"], ["gups"], sample=True)
     with pytest.raises(ts.SpecError, match="cannot be sampled") as caught:
         ts.sweep(study, "nowhere")
     assert [problem.path for problem in caught.value.problems] == ["sample"]

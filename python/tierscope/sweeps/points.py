@@ -71,8 +71,21 @@ def build() -> str:
 
 def machine_digest(machine: System) -> str:
     """A digest of all that a machine does: of its description without name and description."""
-    spec = {k: v for k, v in machine.to_dict().items() if k not in ("name", "description")}
-    return _digest(spec)
+    return _digest(_said(machine))
+
+
+def _said(machine: System) -> dict[str, Any]:
+    return {k: v for k, v in machine.to_dict().items() if k not in ("name", "description")}
+
+
+def _that_matters(machine: System) -> dict[str, Any]:
+    """What is said of a machine without what has no effect: those that differ in that run once."""
+    said = _said(machine)
+    storage = said.get("storage") or {}
+    cache = storage.get("buffer_cache")
+    if cache is not None and cache["capacity"] == "0B":
+        said["storage"] = {k: v for k, v in storage.items() if k != "buffer_cache"}
+    return said
 
 
 def points(
@@ -456,7 +469,7 @@ class _Expansion:
         has_no_file = isinstance(work, Generated) and work.file is None
         return _digest(
             {
-                "machine": machine_digest(machine),
+                "machine": _digest(_that_matters(machine)),
                 "work": said,
                 "content": None if has_no_file else self._content[label],
                 "region": self._study.region,

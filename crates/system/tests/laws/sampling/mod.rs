@@ -571,8 +571,10 @@ fn what_cannot_be_sampled_is_refused() {
     assert!(refused(&plain, &sampling(10 * US, 2)).contains("measure one in 3 at most"));
     assert!(refused(&plain, &sampling(US - 1, 100)).contains("too short"));
     assert!(Machine::new(&plain, gups(100, 1), &sampling(10 * US, 3)).is_ok());
-    let disk = system("storage/disk-7200", &[]);
-    assert!(refused(&disk, &sampling(US, 10)).contains("has a store whose state"));
+    let raid = "{ drives = 2, stripe = \"64KiB\", queue_depth = 128, latency = \"2us\", bandwidth = \"2GB/s\", \
+                cache = { capacity = \"1MiB\", write_back = true, write_backs = 4 } }";
+    let behind_cache = system("cxl-ssd/quick", &[("ssd.raid", raid)]);
+    assert!(refused(&behind_cache, &sampling(US, 10)).contains("has a store whose state"));
     let tells = system("cxl-ssd/switching/quick", &[]);
     assert!(refused(&tells, &sampling(US, 10)).contains("tells of long reads"));
     let nodes = system("cxl-tiering/quick", &[]);
