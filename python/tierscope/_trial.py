@@ -390,11 +390,21 @@ class _Tries:
         return passed.behind(setup), at, _EARLIER * passed.elapsed_s
 
     def _detail(self, work: Workload, at: int, at_s: float) -> Trial:
-        """A trial in detail behind so many accesses, which take so long."""
-        found, _ = self._try(
-            work, probe_s=at_s + PROBE_S, may_end=True, skip=max(1, at), warming=self._warming()
-        )
-        return found.of_region()
+        """A trial in detail behind so many accesses, which take so long.
+
+        Where they took longer than before, and too little was seen behind them, once more.
+        """
+        found = Trial()
+        for longer in (1, *_LONGER):
+            begun, probe_s = time.monotonic(), at_s + longer * PROBE_S
+            trial, _ = self._try(
+                work, probe_s=probe_s, may_end=True, skip=max(1, at), warming=self._warming()
+            )
+            found = trial.of_region()
+            has_begun = found is not trial
+            if (has_begun and found.lasts_s >= PROBE_S / 2) or time.monotonic() - begun < probe_s:
+                break
+        return found
 
     def _cost(
         self, measure: str, amount: float, start: Trial, detail: Trial, quick: Trial
