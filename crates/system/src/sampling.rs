@@ -156,6 +156,10 @@ pub(crate) struct Totals {
     pub in_bursts: bool,
     /// The store was asked in detail throughout: what it took is known of all stretches.
     pub asks_store: bool,
+    /// Counters of hits in private caches, from the first on.
+    pub private_hits: Vec<String>,
+    /// Bytes of a line, where all that is moved in DRAM is lines and pages: these are known throughout.
+    pub line_bytes: Option<u64>,
     /// So many of each cause tell what one takes well enough.
     pub enough: ByCause<u64>,
     /// What one of each takes that no unit met, in picoseconds.
@@ -193,6 +197,8 @@ impl Totals {
             pilot: Unit::NONE,
             in_bursts: false,
             asks_store: false,
+            private_hits: Vec::new(),
+            line_bytes: None,
             enough: [100; Cause::ALL.len()],
             unmet_ps: [0.0; Cause::ALL.len()],
             skimmed: Vec::new(),
@@ -250,7 +256,11 @@ impl Sums {
         if totals.asks_store {
             const STORE: usize = Cause::Store as usize;
             let passed_ps = totals.skimmed.iter().map(|skimmed| skimmed.store_ps).sum::<f64>();
-            spent_ps[STORE] = start.spent_ps[STORE] + all.spent_ps[STORE] + passed_ps;
+            let told_ps = totals.skimmed.iter().map(|skimmed| skimmed.time_ps).sum::<u64>();
+            let told_ps = (told_ps + all.time_ps) as f64;
+            // What was in detail and no unit is as the rest.
+            let more = (time_ps - start.time_ps as f64) / told_ps.max(1.0);
+            spent_ps[STORE] = start.spent_ps[STORE] + (all.spent_ps[STORE] + passed_ps) * more;
         }
         let factors = Cause::ALL.map(of);
         Sums { units: n, factors, instructions, time, latency_ps, spent_ps, all }
@@ -526,7 +536,7 @@ pub(crate) fn estimate(
     set_misses(&mut result, &sums, totals);
     set_latencies(&mut result, &sums);
     set_costs(&mut result, &sums);
-    set_counters(&mut result, &sums, totals.asks_store);
+    set_counters(&mut result, &sums, totals);
     let energy = &mut result.energy;
     let joules = energy.total_j.iter_mut().chain(energy.parts_j.values_mut());
     joules.for_each(|energy_j| *energy_j *= sums.time);
@@ -649,8 +659,9 @@ fn set_costs(result: &mut SystemResult, sums: &Sums) {
 }
 
 /// Counters that were counted in units alone, by what they grow with.
-const IN_UNITS: [(&str, Option<Cause>); 24] = [
+const IN_UNITS: [(&str, Option<Cause>); 23] = [
     ("interrupts", Some(Cause::Store)),
+    ("completion_interrupts", Some(Cause::Store)),
     ("context_switches", Some(Cause::Store)),
     ("dram_row_hits", Some(Cause::Memory)),
     ("dram_row_closed", Some(Cause::Memory)),
@@ -659,8 +670,6 @@ const IN_UNITS: [(&str, Option<Cause>); 24] = [
     ("dram_read_lines", Some(Cause::Memory)),
     ("dram_written_lines", Some(Cause::Memory)),
     ("dram_forwarded_lines", Some(Cause::Memory)),
-    ("hits_l1", Some(Cause::Access)),
-    ("hits_l2", Some(Cause::Beyond)),
     ("nvme_doorbells", Some(Cause::Store)),
     ("nvme_command_fetches", Some(Cause::Store)),
     ("nvme_list_fetches", Some(Cause::Store)),
@@ -676,12 +685,37 @@ const IN_UNITS: [(&str, Option<Cause>); 24] = [
     ("dram_refreshes", None),
 ];
 
-fn set_counters(result: &mut SystemResult, sums: &Sums, asks_store: bool) {
-    let of_store = |name: &str| name.starts_with("nvme_") || name.starts_with("adapter_");
-    for (name, cause) in IN_UNITS.into_iter().filter(|(name, _)| !(asks_store && of_store(name))) {
-        let factor = cause.map_or(sums.time, |cause| sums.factor(cause));
+fn set_counters(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
+    let grow = |count: &mut u64, factor: f64| *count = (*count as f64 * factor).round() as u64;
+    for (level, name) in totals.private_hits.iter().enumerate() {
+        let cause = if level == 0 { Cause::Access } else { Cause::Beyond };
         if let Some(count) = result.counters.get_mut(name) {
-            *count = (*count as f64 * factor).round() as u64;
+            grow(count, sums.factor(cause));
+        }
+    }
+    const LINES: [&str; 2] = ["dram_read_lines", "dram_written_lines"];
+    let whole = totals.line_bytes.map(|line_bytes| {
+        [result.dram_bytes.read, result.dram_bytes.written].map(|bytes| bytes / line_bytes)
+    });
+    let in_units = LINES.map(|name| result.counters.get(name).copied().unwrap_or(0));
+    let of_lines = whole
+        .filter(|_| in_units != [0; 2])
+        .map(|whole| whole.iter().sum::<u64>() as f64 / in_units.iter().sum::<u64>() as f64);
+    let of_store = |name: &str| name.starts_with("nvme_") || name.starts_with("adapter_");
+    let told = IN_UNITS.into_iter().filter(|(name, _)| !(totals.asks_store && of_store(name)));
+    for (name, cause) in told {
+        let factor = match (cause, of_lines) {
+            (Some(Cause::Memory), Some(of_lines)) => of_lines,
+            (Some(cause), _) => sums.factor(cause),
+            (None, _) => sums.time,
+        };
+        if let Some(count) = result.counters.get_mut(name) {
+            grow(count, factor);
+        }
+    }
+    for (name, count) in LINES.into_iter().zip(whole.into_iter().flatten()) {
+        if let Some(told) = result.counters.get_mut(name) {
+            *told = count;
         }
     }
 }

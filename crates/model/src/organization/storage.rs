@@ -872,6 +872,10 @@ impl Organization for Storage {
         let (bytes, write) = (u64::from(request.bytes), request.write);
         self.traffic.move_store(bytes, write);
         self.warmed.move_dram(bytes, !write);
+        if self.in_memory.is_some() {
+            // It comes from, or goes to, its place there, too.
+            self.warmed.move_dram(bytes, write);
+        }
         let manner = Manner { force_unit_access: request.force_unit_access, ..Manner::default() };
         let request = Request::of(request.store_address, request.bytes, write);
         self.store.warm(now_ps, request, manner);

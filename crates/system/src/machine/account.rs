@@ -19,9 +19,15 @@ use tierscope_kernel::{
 };
 use tierscope_model::activity::{Activity, Energy};
 use tierscope_model::organization::Durable;
+use tierscope_model::processor::OnChipCacheSpec;
 use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
+
+/// The counter of hits in a cache.
+fn hits_of(cache: &OnChipCacheSpec) -> String {
+    format!("hits_{}", cache.name.to_lowercase())
+}
 
 /// Length of the first intervals; after every 512 it doubles.
 pub(super) const FIRST_INTERVAL_PS: u64 = 100_000_000;
@@ -957,9 +963,15 @@ impl Machine {
         counters.extend(own.map(|(name, count)| (name.to_string(), count)));
         for ((counts, late), cache) in account.hits.iter().zip(&account.late_hits).zip(caches) {
             let all = counts.iter().sum::<u64>() + late;
-            counters.insert(format!("hits_{}", cache.name.to_lowercase()), all);
+            counters.insert(hits_of(cache), all);
         }
         counters
+    }
+
+    /// Counters of hits in private caches, from the first on.
+    pub(super) fn private_hits(&self) -> Vec<String> {
+        let caches = self.spec.processor.iter().flat_map(|processor| &processor.caches);
+        caches.take(self.account.hits.len()).map(hits_of).collect()
     }
 
     fn notes(&self) -> Vec<String> {

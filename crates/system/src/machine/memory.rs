@@ -712,13 +712,13 @@ impl Machine {
             while lines != 0 {
                 let line = group << 6 | u64::from(lines.trailing_zeros());
                 lines &= lines - 1;
-                self.snoop_line(line, to_store);
+                self.snoop_line(line, to_store, now_ps);
             }
         }
         self.pump(now_ps);
     }
 
-    fn snoop_line(&mut self, line: u64, to_store: bool) {
+    fn snoop_line(&mut self, line: u64, to_store: bool, now_ps: u64) {
         let mut newest = None;
         let (dirty, version) = self.shared.take(line);
         if dirty {
@@ -734,9 +734,11 @@ impl Machine {
             let posted = self.posted.swap_remove(at);
             newest = newest.or(Some(posted.version));
         }
-        let moves = to_store && !self.functional;
-        if let (Some(version), true) = (newest, moves) {
-            self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version }));
+        if let (Some(version), true) = (newest, to_store) {
+            match self.functional {
+                true => self.warm_in_memory(0, line, true, now_ps),
+                false => self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version })),
+            }
         }
     }
 

@@ -806,6 +806,8 @@ impl Machine {
             pilot: sampler.first,
             in_bursts: sampler.in_bursts,
             asks_store: self.fixed.asks_store,
+            private_hits: self.private_hits(),
+            line_bytes: self.fixed.paging.then_some(1 << self.fixed.line_shift),
             start,
             enough: sampler.work_ns.enough(sampler.rates.flushes),
             unmet_ps: sampler.rates.unmet_ps(),

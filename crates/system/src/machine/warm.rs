@@ -300,6 +300,7 @@ impl Machine {
         }
         for page in &transfer.pages {
             self.snoop(page.frame, transfer.write, now_ps);
+            self.snoop_place(page.store_address, now_ps);
             let request = PageRequest {
                 id: 0,
                 store_address: page.store_address,
