@@ -177,12 +177,15 @@ class _Tries:
             first, tried = self._try(self._work, probe_s=again, **self._region.tried())
         reached = tried is not None
         within = first.of_region()
-        if later and reached and (within is first or within.lasts_s < PROBE_S / 2):
-            # Of the region too little was seen, or it cannot be told from what came before.
-            again = within.before_s + 2 * PROBE_S
-            first, tried = self._try(self._work, probe_s=again, **self._region.tried())
-            within = first.of_region()
         whole_s = _whole_s(tried)
+        little = within is first or within.lasts_s < PROBE_S / 2
+        if later and reached and little and whole_s is None:
+            # Of the region too little was seen, or it cannot be told from what came before.
+            again_s = within.before_s + 2 * PROBE_S
+            trial, told = self._try(self._work, probe_s=again_s, **self._region.tried())
+            if told is not None:
+                first, tried, within = trial, told, trial.of_region()
+                whole_s = _whole_s(tried)
         if whole_s is not None:
             return Outlook(_bounds((whole_s,) * 3, time_limit_s, runs, measured=runs == 1))
         if later and not reached:
