@@ -94,7 +94,9 @@ mod tests {
             passing.took(class, duration_ps, 4096);
         }
         let classes = [(); 3].map(|()| passing.enter(true));
-        classes.map(|class| passing.took(class, 7_000, 4096));
+        for class in classes {
+            passing.took(class, 7_000, 4096);
+        }
         let mut begin = |now_ps, id, to_store, bytes| {
             let class = passing.enter(to_store);
             passing.begin(now_ps, (id, class), bytes);
