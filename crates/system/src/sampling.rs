@@ -637,8 +637,12 @@ fn set_latencies(result: &mut SystemResult, sums: &Sums) {
     }
 }
 
+/// A count of units becomes one of the run.
+fn grow(count: &mut u64, factor: f64) {
+    *count = (*count as f64 * factor).round() as u64;
+}
+
 fn set_costs(result: &mut SystemResult, sums: &Sums) {
-    let grow = |count: &mut u64, factor: f64| *count = (*count as f64 * factor).round() as u64;
     let accesses = sums.factor(Cause::Access);
     let code = result
         .code
@@ -686,7 +690,6 @@ const IN_UNITS: [(&str, Option<Cause>); 23] = [
 ];
 
 fn set_counters(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
-    let grow = |count: &mut u64, factor: f64| *count = (*count as f64 * factor).round() as u64;
     for (level, name) in totals.private_hits.iter().enumerate() {
         let cause = if level == 0 { Cause::Access } else { Cause::Beyond };
         if let Some(count) = result.counters.get_mut(name) {

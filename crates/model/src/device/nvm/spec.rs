@@ -96,6 +96,14 @@ impl NvmBufferSpec {
     }
 }
 
+impl NvmSpec {
+    /// Time up to the array: controller, and buffer where there is one.
+    fn arrival_ps(&self) -> u64 {
+        let look_up_ps = self.buffer.as_ref().map_or(0, |buffer| buffer.latency.picoseconds());
+        self.controller_latency.picoseconds() + look_up_ps
+    }
+}
+
 impl DeviceDescription for NvmSpec {
     fn capacity(&self) -> Size {
         self.raid.as_ref().map_or(self.capacity, |raid| raid.capacity(self.capacity))
@@ -108,12 +116,11 @@ impl DeviceDescription for NvmSpec {
     /// A read passes controller, buffer, a row and the bus; a write the controller and the buffer, or it takes its share of what
     /// all banks write at once, where that is longer. Nothing is told of modules behind an adapter's cache.
     fn page_times_ps(&self) -> Option<(u64, u64)> {
-        let look_up_ps = self.buffer.as_ref().map_or(0, |buffer| buffer.latency.picoseconds());
-        let arrival_ps = self.controller_latency.picoseconds() + look_up_ps;
         let array = &self.array;
         let banks = u64::from(array.channels) * u64::from(array.banks);
         let write_ps = array.write_latency.picoseconds() / banks.max(1);
-        (!self.is_warmed_in_detail()).then(|| (self.usual_read_ps(), arrival_ps.max(write_ps)))
+        let times_ps = || (self.usual_read_ps(), self.arrival_ps().max(write_ps));
+        (!self.is_warmed_in_detail()).then(times_ps)
     }
 
     fn is_warmed_in_detail(&self) -> bool {
@@ -122,9 +129,7 @@ impl DeviceDescription for NvmSpec {
 
     fn usual_read_ps(&self) -> u64 {
         let array = &self.array;
-        let look_up_ps = self.buffer.as_ref().map_or(0, |buffer| buffer.latency.picoseconds());
-        let array_ps = array.read_latency.picoseconds() + array.column_latency.picoseconds();
-        self.controller_latency.picoseconds() + look_up_ps + array_ps
+        self.arrival_ps() + array.read_latency.picoseconds() + array.column_latency.picoseconds()
     }
 
     fn build(&self, link: &dyn LinkDescription) -> AnyDevice {
