@@ -96,6 +96,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_shootdown_rows(systems),
         *_journal_rows(systems),
         *_block_layer_rows(systems),
+        *_huge_page_rows(systems),
         *_tiering_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
@@ -426,6 +427,17 @@ def _block_layer_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  pages of a request, mean", lambda c: _per(c["block_pages"], c["block_requests"])),
         *row("  pages that joined what waited", lambda c: fmt.count(c["block_merged_pages"])),
         *row("  times that the device was left idle", lambda c: fmt.count(c["block_idled"])),
+    ]
+
+
+def _huge_page_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of huge pages; none where no machine makes any."""
+    row = _row_of(systems, "huge_page_faults")
+    return [
+        *row("Faults that made a huge page", lambda c: fmt.count(c["huge_page_faults"])),
+        *row("  that found no room for one", lambda c: fmt.count(c["huge_page_fallbacks"])),
+        *row("  huge pages swapped out whole", lambda c: fmt.count(c["huge_page_swap_outs"])),
+        *row("  huge pages split", lambda c: fmt.count(c["huge_page_splits"])),
     ]
 
 

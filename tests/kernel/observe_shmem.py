@@ -24,7 +24,7 @@ from observe import PAGE, Mapping
 from observe_reclaim import GROUPS, Group, encoded, in_cache
 from reclaim_patterns import LIMIT_PAGES, Pattern
 
-SWAP_BYTES = 128 << 20
+SWAP_BYTES = 256 << 20
 TIMES = 5
 PAGE_CLUSTER = Path("/proc/sys/vm/page-cluster")
 

@@ -343,6 +343,26 @@ def test_pages_that_are_promoted_have_rows_and_the_threshold_that_was_reached() 
     assert "  faults of these" not in told
 
 
+def test_huge_pages_have_rows_where_a_machine_makes_some() -> None:
+    sets = [("os.transparent_huge_pages", "always"), ("storage.dram_capacity", "48MiB")]
+    small = ts.system("storage/quick").with_sets(sets)
+    workload = ts.workload("gups", updates=3000, table="64MiB", touched=True)
+    result = ts.run(small, workload)
+    huge = result["storage/quick"]["counters"]
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    told = dict(table.rows(result.data))
+    assert huge["huge_page_faults"] > 0
+    assert huge["huge_page_swap_outs"] + huge["huge_page_splits"] > 0
+    assert "huge_page_faults" not in plain["oracle/quick"]["counters"]
+    for label, key in [
+        ("Faults that made a huge page", "huge_page_faults"),
+        ("  that found no room for one", "huge_page_fallbacks"),
+        ("  huge pages swapped out whole", "huge_page_swap_outs"),
+        ("  huge pages split", "huge_page_splits"),
+    ]:
+        assert told[label]["storage/quick"] == fmt.count(huge[key])
+
+
 def test_two_nodes_of_memory_have_rows_and_say_where_one_was_enough() -> None:
     small = ts.system("cxl-tiering/quick").with_sets([("tiering.capacity", "32MiB")])
     result = ts.run(small, ts.workload("gups", updates=3000, table="64MiB", touched=True))

@@ -504,6 +504,8 @@ fn advice(a: [u64; 6]) -> Option<Call> {
         libc::MADV_SEQUENTIAL => Advice::Sequential,
         libc::MADV_WILLNEED => Advice::WillNeed,
         libc::MADV_DONTNEED | libc::MADV_FREE => Advice::DontNeed,
+        libc::MADV_HUGEPAGE => Advice::Huge,
+        libc::MADV_NOHUGEPAGE => Advice::NoHuge,
         _ => return None,
     };
     Some(Call::Advise { address: a[0], length: whole_pages(a[1]), advice: advice as u64 })

@@ -201,6 +201,10 @@ pub enum Advice {
     WillNeed = 3,
     /// The pages may be dropped.
     DontNeed = 4,
+    /// Huge pages are wanted (`MADV_HUGEPAGE`).
+    Huge = 5,
+    /// No huge pages are wanted (`MADV_NOHUGEPAGE`).
+    NoHuge = 6,
 }
 
 /// The flags of sync_file_range (linux/fs.h): to wait for pages that are being written, to begin to write those

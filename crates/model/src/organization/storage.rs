@@ -229,11 +229,9 @@ impl OrganizationDescription for StorageSpec {
                 "impossible-value",
                 "os.page".into(),
                 page.to_string(),
-                "page cache and swap are of base pages, and huge pages, which Linux makes of them, maps and splits, \
-                 are not modelled"
-                    .into(),
+                "page cache and swap are of base pages, of which huge pages are made".into(),
                 format!(
-                    "write {most_page} or less, or take a machine whose memory holds all, as oracle or hybrid"
+                    "write {most_page} or less, or 4KiB and os.transparent_huge_pages = \"always\" for huge pages"
                 ),
             );
         }

@@ -19,6 +19,8 @@ pub struct Mapping {
     pub heap: bool,
     /// Advice.
     pub pattern: Pattern,
+    /// Whether huge pages are wanted, where there is advice on it.
+    pub huge: Option<bool>,
 }
 
 /// A page-table entry.
@@ -120,8 +122,23 @@ impl AddressSpace {
         start..self.mappings.range(page..).next().map_or(u64::MAX, |(at, _)| *at)
     }
 
-    /// Sets the advice of a range.
-    pub fn advise(&mut self, start: u64, pages: u64, pattern: Pattern) {
+    /// Whether all of a range is mapped as a mapping of anonymous memory is, so that what lies side by side of it counts as
+    /// one (`vma_merge_new_range`, mm/vma.c).
+    pub fn is_of_alike(&self, pages: Range<u64>, mapping: &Mapping) -> bool {
+        let mut page = pages.start;
+        while page < pages.end {
+            match self.find(page) {
+                Some((at, other)) if (Mapping { pages: mapping.pages, ..other }) == *mapping => {
+                    page = at + other.pages;
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Sets the advice of a range: of each mapping there, as far as it is within.
+    pub fn advise(&mut self, start: u64, pages: u64, set: impl Fn(&mut Mapping)) {
         let end = start.saturating_add(pages);
         let mut page = start;
         while page < end {
@@ -134,7 +151,9 @@ impl AddressSpace {
             };
             let until = end.min(at + mapping.pages);
             let file = mapping.file.map(|(file, first)| (file, first + page - at));
-            self.map(page, Mapping { pages: until - page, file, pattern, ..mapping });
+            let mut advised = Mapping { pages: until - page, file, ..mapping };
+            set(&mut advised);
+            self.map(page, advised);
             page = until;
         }
     }
@@ -172,6 +191,26 @@ impl AddressSpace {
     /// Whether any mapping is of a file.
     pub fn maps(&self, file: InodeId) -> bool {
         self.mappings.values().any(|mapping| mapping.file.is_some_and(|(of, _)| of == file))
+    }
+
+    /// The first pages of the tables of entries that have a page of a range.
+    pub fn tables_in(&self, pages: Range<u64>) -> Vec<u64> {
+        const FEW: u64 = 1 << 12;
+        let numbers = pages.start >> 9..pages.end.div_ceil(1 << 9);
+        if numbers.end.saturating_sub(numbers.start) <= FEW {
+            let is_there = |number: &u64| self.tables.get(*number) != 0;
+            return numbers.filter(is_there).map(|number| number << 9).collect();
+        }
+        let of_entries = self.tables.iter().map(|(number, _)| number);
+        of_entries.filter(|number| numbers.contains(number)).map(|number| number << 9).collect()
+    }
+
+    /// Takes out the table of entries that begins with a page's; its frame.
+    pub fn take_table(&mut self, first: u64) -> Option<u64> {
+        let key = Self::table_key(0, first);
+        let frame = self.tables.get(key).checked_sub(1)?;
+        self.tables.set(key, 0);
+        Some(frame)
     }
 
     /// Takes out the page-table pages that serve a range of pages alone; their frames.
@@ -275,6 +314,7 @@ mod tests {
             shared: true,
             heap: false,
             pattern: Pattern::Normal,
+            huge: None,
         }
     }
 
@@ -292,7 +332,7 @@ mod tests {
     fn advice_holds_for_its_range_only() {
         let mut space = AddressSpace::default();
         space.map(100, file(50, 0));
-        space.advise(110, 10, Pattern::Random);
+        space.advise(110, 10, |mapping| mapping.pattern = Pattern::Random);
         let pattern = |page| space.find(page).unwrap().1.pattern;
         assert_eq!(pattern(109), Pattern::Normal);
         assert_eq!(pattern(110), Pattern::Random);

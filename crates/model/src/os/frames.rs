@@ -60,6 +60,8 @@ pub struct Frame {
     /// How many hold on to it, because they wait for its content or copy it: until they let go, nobody
     /// else is given the frame (`folio_get`, include/linux/mm.h).
     pub users: u32,
+    /// It is a part of a huge page ([`Frame::head`]).
+    pub huge: bool,
     /// What readahead knows of it.
     pub cached: Cached,
 }
@@ -69,6 +71,15 @@ const _: () = assert!(size_of::<Frame>() == 64);
 impl Frame {
     /// No virtual page maps the frame.
     pub const UNMAPPED: u64 = u64::MAX;
+
+    /// Frames of a huge page, which begin at a multiple of so many (`HPAGE_PMD_NR`).
+    pub const HUGE: u64 = 512;
+
+    /// The frame that stands for what a frame holds: the first of its huge page, if it is a part of one.
+    #[inline]
+    pub fn head(&self, frame: u64) -> u64 {
+        if self.huge { frame & !(Frame::HUGE - 1) } else { frame }
+    }
 
     const FREE: Frame = Frame {
         owner: Owner::Free,
@@ -83,6 +94,7 @@ impl Frame {
         slot: 0,
         leaves: false,
         users: 0,
+        huge: false,
         cached: Cached { order: 0, marked: false, ahead: false },
     };
 }
@@ -97,6 +109,28 @@ struct Node {
     fresh: u64,
     order: Option<Permutation>,
     recycled: Vec<u64>,
+    /// Where huge pages may be wanted: which frames are free beside each other.
+    blocks: Option<Box<Blocks>>,
+}
+
+/// Free frames of a node by blocks of as many as a huge page has. As the buddy allocator does (mm/page_alloc.c), what
+/// is free as a whole is given out to pages last.
+#[derive(Clone, Debug)]
+struct Blocks {
+    /// Frames of each block that were given back and are free.
+    free: Vec<u16>,
+    /// Blocks that are free as a whole; none of their frames counts as recycled.
+    whole: Vec<u64>,
+    is_whole: Vec<bool>,
+    /// Entries of recycled frames that are none: they belong to a block that was whole, or are there again.
+    stale: u64,
+}
+
+impl Blocks {
+    fn of(first: u64, total: u64) -> Blocks {
+        let past = (first + total).div_ceil(Frame::HUGE) as usize;
+        Blocks { free: vec![0; past], whole: Vec::new(), is_whole: vec![false; past], stale: 0 }
+    }
 }
 
 /// All frames of a machine, on one node or on two.
@@ -117,11 +151,85 @@ impl Node {
             Allocation::Contiguous => None,
             Allocation::Fragmented => Some(Permutation::new(seed, "frames", total)),
         };
-        Node { first, total, reserved: 0, fresh: 0, order, recycled: Vec::new() }
+        Node { first, total, reserved: 0, fresh: 0, order, recycled: Vec::new(), blocks: None }
     }
 
     fn free(&self) -> u64 {
-        self.total - self.fresh + self.recycled.len() as u64
+        let recycled = self.recycled.len() as u64;
+        let recycled = self.blocks.as_ref().map_or(recycled, |blocks| {
+            recycled - blocks.stale + blocks.whole.len() as u64 * Frame::HUGE
+        });
+        self.total - self.fresh + recycled
+    }
+
+    /// A frame that was given back, of blocks that are not free as a whole if there is any.
+    fn take_recycled(&mut self, is_free: impl Fn(u64) -> bool) -> Option<u64> {
+        let Some(blocks) = &mut self.blocks else { return self.recycled.pop() };
+        loop {
+            let Some(frame) = self.recycled.pop() else {
+                let block = blocks.whole.pop()?;
+                blocks.is_whole[block as usize] = false;
+                let first = block * Frame::HUGE;
+                self.recycled.extend((first..first + Frame::HUGE).rev());
+                continue;
+            };
+            let block = (frame / Frame::HUGE) as usize;
+            if is_free(frame) && !blocks.is_whole[block] {
+                blocks.free[block] -= 1;
+                return Some(frame);
+            }
+            blocks.stale -= 1;
+        }
+    }
+
+    /// A frame is free again.
+    fn recycle(&mut self, frame: u64) {
+        self.recycled.push(frame);
+        let Some(blocks) = &mut self.blocks else { return };
+        let block = (frame / Frame::HUGE) as usize;
+        blocks.free[block] += 1;
+        if u64::from(blocks.free[block]) == Frame::HUGE {
+            blocks.is_whole[block] = true;
+            blocks.whole.push(block as u64);
+            blocks.stale += Frame::HUGE;
+        }
+    }
+
+    /// The first frame of a block that is free as a whole; one that nobody has had yet if such `are_free`.
+    fn take_block(&mut self, fresh_are_free: bool) -> Option<u64> {
+        let blocks = self.blocks.as_mut()?;
+        if let Some(block) = blocks.whole.pop() {
+            blocks.is_whole[block as usize] = false;
+            blocks.free[block as usize] = 0;
+            return Some(block * Frame::HUGE);
+        }
+        let start = (self.first + self.fresh).next_multiple_of(Frame::HUGE);
+        let is_there = start + Frame::HUGE <= self.first + self.total;
+        if self.order.is_some() || !fresh_are_free || !is_there {
+            return None;
+        }
+        for frame in (self.first + self.fresh..start).rev() {
+            self.recycle(frame);
+        }
+        self.fresh = start + Frame::HUGE - self.first;
+        Some(start)
+    }
+
+    /// Drops entries that are none, once they are many.
+    fn drop_stale(&mut self, is_free: impl Fn(u64) -> bool) {
+        let Some(blocks) = self.blocks.as_mut().filter(|blocks| blocks.stale > self.total) else {
+            return;
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        let is_one = |frame: &u64| {
+            is_free(*frame)
+                && !blocks.is_whole[(*frame / Frame::HUGE) as usize]
+                && seen.insert(*frame)
+        };
+        let mut kept: Vec<u64> = self.recycled.iter().rev().copied().filter(is_one).collect();
+        kept.reverse();
+        self.recycled = kept;
+        blocks.stale = 0;
     }
 
     fn take_fresh(&mut self) -> Option<u64> {
@@ -159,6 +267,29 @@ impl Frames {
         self.nodes = vec![Node::new(0, near, allocation, seed), far];
     }
 
+    /// Frames are told apart by blocks from now on, so that huge pages can be had; none has been given out.
+    pub fn keep_blocks(&mut self) {
+        debug_assert_eq!(self.most_used, 0, "frames have been given out");
+        for node in &mut self.nodes {
+            node.blocks = Some(Box::new(Blocks::of(node.first, node.total)));
+        }
+    }
+
+    /// Gives the frames of a huge page to anonymous memory from a virtual page on, which lie beside each other; the
+    /// first. `None` where no such frames are free, of which those that nobody has had yet are if `fresh_are_free`.
+    pub fn allocate_huge(&mut self, page: u64, fresh_are_free: bool) -> Option<u64> {
+        let (node, info) = (&mut self.nodes[0], &self.info);
+        node.drop_stale(|frame| info.get(frame) == Frame::FREE);
+        let first = node.take_block(fresh_are_free)?;
+        self.most_used = self.most_used.max(self.total - self.free());
+        for nth in 0..Frame::HUGE {
+            let owner = Owner::Anonymous(page + nth);
+            *self.info.get_mut(first + nth) =
+                Frame { owner, mapped_at: page + nth, huge: true, ..Frame::FREE };
+        }
+        Some(first)
+    }
+
     /// Frames in all.
     pub fn total(&self) -> u64 {
         self.total
@@ -192,7 +323,11 @@ impl Frames {
 
     /// Whether the frame that is given out next has had no owner yet.
     pub fn next_is_fresh(&self) -> bool {
-        self.nodes[0].recycled.is_empty()
+        let node = &self.nodes[0];
+        match &node.blocks {
+            None => node.recycled.is_empty(),
+            Some(_) => node.free() == node.total - node.fresh,
+        }
     }
 
     /// A frame's state.
@@ -232,10 +367,12 @@ impl Frames {
     pub fn allocate_on(&mut self, node: usize, owner: Owner) -> Option<u64> {
         let new_first = self.files_lie_there && matches!(owner, Owner::File(..));
         let node = &mut self.nodes[node];
+        let info = &self.info;
+        let is_free = |frame| info.get(frame) == Frame::FREE;
         let frame = if new_first {
-            node.take_fresh().or_else(|| node.recycled.pop())
+            node.take_fresh().or_else(|| node.take_recycled(is_free))
         } else {
-            node.recycled.pop().or_else(|| node.take_fresh())
+            node.take_recycled(is_free).or_else(|| node.take_fresh())
         }?;
         self.most_used = self.most_used.max(self.total - self.free());
         *self.info.get_mut(frame) = Frame { owner, ..Frame::FREE };
@@ -246,7 +383,8 @@ impl Frames {
     pub fn release(&mut self, frame: u64) {
         #[cfg(test)]
         assert!(
-            self.nodes.iter().all(|node| !node.recycled.contains(&frame)),
+            self.get(frame) != Frame::FREE
+                || self.nodes.iter().all(|node| !node.recycled.contains(&frame)),
             "frame {frame} is free already"
         );
         let info = self.info.get_mut(frame);
@@ -258,7 +396,7 @@ impl Frames {
 
     fn recycle(&mut self, frame: u64) {
         let node = self.node_of(frame);
-        self.nodes[node].recycled.push(frame);
+        self.nodes[node].recycle(frame);
     }
 
     /// Somebody holds on to a frame.
@@ -318,6 +456,70 @@ mod tests {
         let mut frames = Frames::new(4, Allocation::Contiguous, false, 1);
         let all: Vec<_> = (0..5).map(|i| frames.allocate(Owner::Anonymous(i))).collect();
         assert_eq!(all, [Some(0), Some(1), Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn a_huge_page_has_frames_beside_each_other_and_single_pages_leave_them_whole() {
+        const HUGE: u64 = Frame::HUGE;
+        let mut frames = Frames::new(4 * HUGE, Allocation::Contiguous, false, 1);
+        frames.keep_blocks();
+        let one = |frames: &mut Frames| frames.allocate(Owner::Kernel);
+        assert_eq!(one(&mut frames), Some(0));
+        assert_eq!(frames.allocate_huge(7 * HUGE, true), Some(HUGE));
+        let info = frames.get(HUGE + 5);
+        assert_eq!((info.owner, info.mapped_at), (Owner::Anonymous(7 * HUGE + 5), 7 * HUGE + 5));
+        assert_eq!((info.head(HUGE + 5), frames.get(0).head(0)), (HUGE, 0));
+        assert_eq!(frames.free(), 3 * HUGE - 1);
+        assert_eq!(one(&mut frames), Some(1), "what was passed over comes first");
+        assert_eq!(frames.allocate_huge(0, false), None, "nobody has given one back");
+        assert_eq!(frames.allocate_huge(0, true), Some(2 * HUGE));
+        (HUGE..2 * HUGE).for_each(|frame| frames.release(frame));
+        frames.release(1);
+        assert_eq!(frames.free(), 3 * HUGE - 1);
+        assert_eq!(one(&mut frames), Some(1), "not of what is free as a whole");
+        assert_eq!(frames.allocate_huge(0, false), Some(HUGE));
+        (HUGE..2 * HUGE).for_each(|frame| frames.release(frame));
+        let all: Vec<u64> = std::iter::from_fn(|| one(&mut frames)).collect();
+        let expected = (2..2 * HUGE).chain(3 * HUGE..4 * HUGE);
+        assert_eq!(all, expected.collect::<Vec<_>>(), "all are had, once");
+        assert_eq!((frames.free(), frames.allocate_huge(0, true)), (0, None));
+    }
+
+    proptest::proptest! {
+        /// Nobody has what another has, and what is free can be had.
+        #[test]
+        fn frames_of_blocks_are_had_once(
+            steps in proptest::collection::vec((0u8..4, 0usize..10_000), 1..400)
+        ) {
+            const HUGE: u64 = Frame::HUGE;
+            let total = 5 * HUGE + 7;
+            let mut frames = Frames::new(total, Allocation::Contiguous, false, 1);
+            frames.keep_blocks();
+            let mut had = Vec::new();
+            for (what, number) in steps {
+                match what {
+                    0 => had.extend((0..number % 700).filter_map(|_| frames.allocate(Owner::Kernel))),
+                    1 => had.extend(frames.allocate_huge(0, true).map_or(0..0, |at| at..at + HUGE)),
+                    2 if !had.is_empty() => {
+                        (0..number % 700).for_each(|_| {
+                            if !had.is_empty() {
+                                frames.release(had.swap_remove(number % had.len()));
+                            }
+                        });
+                    }
+                    _ => {
+                        had.sort_unstable();
+                        let from = had.len().saturating_sub(number % 1200);
+                        had.drain(from..).for_each(|frame| frames.release(frame));
+                    }
+                }
+                let each: std::collections::BTreeSet<u64> = had.iter().copied().collect();
+                proptest::prop_assert_eq!(each.len(), had.len());
+                proptest::prop_assert_eq!(frames.free(), total - had.len() as u64);
+            }
+            let left = std::iter::from_fn(|| frames.allocate(Owner::Kernel)).count();
+            proptest::prop_assert_eq!(left + had.len(), total as usize);
+        }
     }
 
     #[test]

@@ -11,6 +11,9 @@ use tierscope_units::{Duration, Problems, Size};
 pub struct OsSpec {
     /// Page size of translation and of the page cache.
     pub page: Size,
+    /// Whether anonymous memory gets huge pages, of 512 pages each, where it can.
+    #[serde(default, skip_serializing_if = "TransparentHugePages::is_never")]
+    pub transparent_huge_pages: TransparentHugePages,
     /// How frames are given out on first touch.
     pub allocation: Allocation,
     /// A thread runs this long at most while others are ready.
@@ -19,6 +22,28 @@ pub struct OsSpec {
     pub kernel_cpi: f64,
     /// What each path through the kernel costs.
     pub paths: KernelPathsSpec,
+}
+
+/// Where anonymous memory gets huge pages (/sys/kernel/mm/transparent_hugepage/enabled).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum TransparentHugePages {
+    /// Nowhere.
+    #[default]
+    Never,
+    /// Where the program has asked for them (madvise(2), `MADV_HUGEPAGE`).
+    Madvise,
+    /// Wherever the program has not refused them (`MADV_NOHUGEPAGE`).
+    Always,
+}
+
+impl TransparentHugePages {
+    /// Whether there are none.
+    pub fn is_never(&self) -> bool {
+        *self == TransparentHugePages::Never
+    }
 }
 
 /// How physical frames are given out on first touch.

@@ -104,7 +104,8 @@ pub struct TlbSpec {
     /// Processes whose translations it tells apart: those of others go as a core switches to a further
     /// one. 1: all go at each switch to another process.
     pub address_spaces: u32,
-    /// Entries for larger pages than the smallest, where `os.page` is one. For a size that is not here, entries are
+    /// Entries for larger pages than the smallest, where `os.page` is one or
+    /// `os.transparent_huge_pages` makes some. For a size that is not here, entries are
     /// those above.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub large: Vec<LargePageTlbSpec>,
@@ -124,6 +125,10 @@ pub struct LargePageTlbSpec {
     pub second_level_entries: u32,
     /// Associativity of the second level.
     pub second_level_ways: u32,
+    /// Its entries of the second level are those of the smallest pages, which both sizes share: it matters where huge
+    /// pages lie beside small ones (`os.transparent_huge_pages`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shares_second_level: bool,
 }
 
 impl ProcessorSpec {

@@ -2,6 +2,7 @@
 
 use super::TlbSpec;
 use std::ops::Range;
+use tierscope_units::Size;
 
 /// A translation as the hardware keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +70,11 @@ impl Table {
         Some(start + way)
     }
 
+    fn payload(&mut self, page: u64) -> Option<u64> {
+        let place = self.find(page)?;
+        Some(self.payloads[place])
+    }
+
     fn contains(&self, page: u64) -> bool {
         let set = || self.start(page)..self.start(page) + self.ways;
         self.sets > 0 && self.pages[set()].contains(&page)
@@ -105,6 +111,24 @@ impl Table {
     }
 }
 
+/// Pages of a huge page: what an entry of the next level covers.
+const HUGE: u64 = 512;
+
+/// Set in the number of a huge page, so that it is none of a page's where both have entries in one table.
+const OF_HUGE: u64 = 1 << 62;
+
+/// The number under which a table has the huge page that a page is in.
+fn huge_of(page: u64) -> u64 {
+    page / HUGE | OF_HUGE
+}
+
+/// Where the entries of huge pages are. A level without a table has them in that of pages.
+#[derive(Clone, Debug)]
+struct HugeTables {
+    first: Option<Table>,
+    second: Option<Table>,
+}
+
 fn pack(translation: Translation) -> u64 {
     translation.frame << 1 | u64::from(translation.writable)
 }
@@ -119,6 +143,7 @@ pub struct Tlb {
     first: Table,
     second: Table,
     upper: Table,
+    huge: Option<Box<HugeTables>>,
     last_page: u64,
     last: Translation,
     /// The processes whose translations it may hold, the one that ran last behind.
@@ -134,11 +159,25 @@ impl Tlb {
             first: Table::new(spec.entries, spec.ways),
             second: Table::new(spec.second_level_entries, spec.second_level_ways),
             upper: Table::new(spec.walk_cache_entries, spec.walk_cache_entries),
+            huge: None,
             last_page: FREE,
             last: Translation { frame: 0, writable: false },
             processes: Vec::new(),
             address_spaces: spec.address_spaces as usize,
         }
+    }
+
+    /// The same with entries for huge pages beside those of pages of this size, as the processor has them.
+    pub fn with_huge_pages(spec: &TlbSpec, page: Size) -> Self {
+        let small = spec.of_pages(page);
+        let large = spec.large.iter().find(|large| large.page.bytes() == page.bytes() * HUGE);
+        let tables = HugeTables {
+            first: large.map(|large| Table::new(large.entries, large.ways)),
+            second: large
+                .filter(|large| !large.shares_second_level)
+                .map(|large| Table::new(large.second_level_entries, large.second_level_ways)),
+        };
+        Tlb { huge: Some(Box::new(tables)), ..Tlb::new(&small) }
     }
 
     /// A thread of a process runs on the core from now on. Translations of so many processes are told
@@ -163,7 +202,14 @@ impl Tlb {
     pub fn forget(&mut self, pages: &Range<u64>) {
         self.first.forget(pages);
         self.second.forget(pages);
-        self.upper.forget(&(pages.start >> 9..pages.end.div_ceil(1 << 9)));
+        let above = pages.start / HUGE..pages.end.div_ceil(HUGE);
+        self.upper.forget(&above);
+        if self.huge.is_some() {
+            let of_huge = |from: &Range<u64>| from.start | OF_HUGE..from.end | OF_HUGE;
+            self.huge_first().forget(&of_huge(&above));
+            self.huge_second().forget(&of_huge(&above));
+            self.upper.forget(&of_huge(&(above.start / HUGE..above.end.div_ceil(HUGE))));
+        }
         self.last_page = FREE;
     }
 
@@ -174,12 +220,39 @@ impl Tlb {
         if let Some(translation) = self.lookup_first(page) {
             return TlbHit::First(translation);
         }
-        let Some(place) = self.second.find(page) else { return TlbHit::None };
+        let Some(place) = self.second.find(page) else { return self.lookup_second_huge(page) };
         let payload = self.second.payloads[place];
         self.first.insert(page, payload);
         self.last_page = page;
         self.last = unpack(payload);
         TlbHit::Second(self.last)
+    }
+
+    fn lookup_second_huge(&mut self, page: u64) -> TlbHit {
+        if self.huge.is_none() {
+            return TlbHit::None;
+        }
+        let Some(payload) = self.huge_second().payload(huge_of(page)) else { return TlbHit::None };
+        self.huge_first().insert(huge_of(page), payload);
+        TlbHit::Second(self.note_huge(page, payload))
+    }
+
+    /// The translation of a page of a huge page, which is the last that was used.
+    fn note_huge(&mut self, page: u64, payload: u64) -> Translation {
+        let huge = unpack(payload);
+        self.last_page = page;
+        self.last = Translation { frame: huge.frame + page % HUGE, ..huge };
+        self.last
+    }
+
+    fn huge_first(&mut self) -> &mut Table {
+        let own = self.huge.as_mut().and_then(|tables| tables.first.as_mut());
+        own.unwrap_or(&mut self.first)
+    }
+
+    fn huge_second(&mut self) -> &mut Table {
+        let own = self.huge.as_mut().and_then(|tables| tables.second.as_mut());
+        own.unwrap_or(&mut self.second)
     }
 
     /// Looks a virtual page number up in the first level alone.
@@ -188,10 +261,26 @@ impl Tlb {
         if page == self.last_page {
             return Some(self.last);
         }
-        let place = self.first.find(page)?;
+        let Some(place) = self.first.find(page) else {
+            self.huge.as_ref()?;
+            let payload = self.huge_first().payload(huge_of(page))?;
+            return Some(self.note_huge(page, payload));
+        };
         self.last_page = page;
         self.last = unpack(self.first.payloads[place]);
         Some(self.last)
+    }
+
+    /// Enters a translation of a page in both levels, which is that of all of its huge page if it is a part of one.
+    pub fn insert_of(&mut self, page: u64, translation: Translation, is_huge: bool) {
+        if !is_huge {
+            return self.insert(page, translation);
+        }
+        let first = Translation { frame: translation.frame - page % HUGE, ..translation };
+        self.huge_first().insert(huge_of(page), pack(first));
+        self.huge_second().insert(huge_of(page), pack(first));
+        self.last_page = page;
+        self.last = translation;
     }
 
     /// Enters a translation in both levels.
@@ -202,10 +291,10 @@ impl Tlb {
         self.last = translation;
     }
 
-    /// Whether a walk for this page finds all but the last level in the cache of upper levels;
-    /// afterwards it will.
-    pub fn upper_levels_cached(&mut self, page: u64) -> bool {
-        let region = page >> 9;
+    /// Whether a walk for this page, or for the huge page that it is in, finds all but the last level in the cache of
+    /// upper levels; afterwards it will.
+    pub fn upper_levels_cached(&mut self, page: u64, is_huge: bool) -> bool {
+        let region = if is_huge { huge_of(page / HUGE) } else { page / HUGE };
         let hit = self.upper.find(region).is_some();
         if !hit {
             self.upper.insert(region, 0);
@@ -215,13 +304,25 @@ impl Tlb {
 
     /// Whether a level holds a page. Asking has no effect.
     pub fn holds(&self, page: u64) -> bool {
-        self.first.contains(page) || self.second.contains(page)
+        let holds_huge = |tables: &HugeTables| {
+            let levels = [(&tables.first, &self.first), (&tables.second, &self.second)];
+            levels
+                .iter()
+                .any(|(own, shared)| own.as_ref().unwrap_or(shared).contains(huge_of(page)))
+        };
+        self.first.contains(page)
+            || self.second.contains(page)
+            || self.huge.as_deref().is_some_and(holds_huge)
     }
 
-    /// Forgets a page.
+    /// Forgets a page, and the huge page that it is in.
     pub fn invalidate(&mut self, page: u64) {
         self.first.remove(page);
         self.second.remove(page);
+        if self.huge.is_some() {
+            self.huge_first().remove(huge_of(page));
+            self.huge_second().remove(huge_of(page));
+        }
         self.last_page = FREE;
     }
 
@@ -230,6 +331,10 @@ impl Tlb {
         self.first.clear();
         self.second.clear();
         self.upper.clear();
+        if self.huge.is_some() {
+            self.huge_first().clear();
+            self.huge_second().clear();
+        }
         self.last_page = FREE;
     }
 }
@@ -239,7 +344,6 @@ mod tests {
     use super::*;
     use crate::processor::LargePageTlbSpec;
     use proptest::prelude::*;
-    use tierscope_units::Size;
 
     fn spec(entries: u32, ways: u32, second: u32) -> TlbSpec {
         TlbSpec {
@@ -267,6 +371,7 @@ mod tests {
             ways: 3,
             second_level_entries: 0,
             second_level_ways: 1,
+            shares_second_level: false,
         };
         let all = TlbSpec { large: vec![large], ..spec(64, 4, 512) };
         let of = |bytes| {
@@ -310,16 +415,73 @@ mod tests {
         for process in 0..2 {
             tlb.enter(process, 12);
             tlb.insert(page(process), at(page(process)));
-            assert!(!tlb.upper_levels_cached(page(process)));
+            assert!(!tlb.upper_levels_cached(page(process), false));
         }
         tlb.enter(0, 12);
         assert!(tlb.holds(page(0)) && tlb.holds(page(1)), "two are told apart");
         tlb.enter(2, 12);
         assert!(tlb.holds(page(0)), "the one that ran last");
         assert_eq!(tlb.lookup(page(1)), TlbHit::None, "the one that ran longest ago");
-        assert!(tlb.upper_levels_cached(page(0)) && !tlb.upper_levels_cached(page(1)));
+        assert!(
+            tlb.upper_levels_cached(page(0), false) && !tlb.upper_levels_cached(page(1), false)
+        );
         tlb.enter(1, 12);
         assert!(!tlb.holds(page(0)));
+    }
+
+    /// Six entries of the first level for huge pages, and of the second those of pages or none.
+    fn with_huge(shares_second_level: bool) -> Tlb {
+        let large = LargePageTlbSpec {
+            page: Size::from_bytes(2 << 20),
+            entries: 6,
+            ways: 6,
+            second_level_entries: 0,
+            second_level_ways: 1,
+            shares_second_level,
+        };
+        let spec = TlbSpec { large: vec![large], ..spec(4, 4, 16) };
+        Tlb::with_huge_pages(&spec, Size::from_bytes(4096))
+    }
+
+    #[test]
+    fn a_huge_page_has_one_entry_for_all_of_its_pages() {
+        for shares in [false, true] {
+            let mut tlb = with_huge(shares);
+            let of_huge = |page| Translation { frame: 5 * HUGE + page % HUGE, writable: true };
+            tlb.insert_of(3 * HUGE + 7, of_huge(7), true);
+            tlb.insert(9, at(9));
+            let pages = 3 * HUGE..4 * HUGE;
+            assert!(pages.clone().all(|page| tlb.lookup(page) == TlbHit::First(of_huge(page))));
+            assert!(pages.clone().all(|page| tlb.holds(page)) && !tlb.holds(4 * HUGE));
+            assert_eq!(tlb.lookup(9), TlbHit::First(at(9)), "its own table keeps it");
+            assert_eq!([4 * HUGE, 3, 3 * HUGE - 1].map(|page| tlb.lookup(page)), [TlbHit::None; 3]);
+            (10..16).for_each(|nth| tlb.insert_of(nth * HUGE, of_huge(0), true));
+            let found = if shares { TlbHit::Second(of_huge(1)) } else { TlbHit::None };
+            assert_eq!(tlb.lookup(3 * HUGE + 1), found, "out of the first level");
+            tlb.insert_of(3 * HUGE, of_huge(0), true);
+            tlb.invalidate(3 * HUGE + 500);
+            assert_eq!(tlb.lookup(3 * HUGE), TlbHit::None, "any of its pages stands for it");
+        }
+    }
+
+    #[test]
+    fn huge_pages_are_forgotten_with_their_process_and_walked_a_level_less() {
+        const SHIFT: u32 = 36;
+        let mut tlb = with_huge(true);
+        let page = |process: u64| process << SHIFT | 3 * HUGE;
+        let frame = Translation { frame: 0, writable: true };
+        for process in 0..2 {
+            tlb.enter(process, 12);
+            tlb.insert_of(page(process), frame, true);
+            assert!(!tlb.upper_levels_cached(page(process), true));
+            assert!(tlb.upper_levels_cached(page(process) + 9 * HUGE, true), "of 512 huge pages");
+            assert!(!tlb.upper_levels_cached(page(process), false), "a table of pages is another");
+        }
+        tlb.enter(2, 12);
+        assert!(!tlb.holds(page(0)) && tlb.holds(page(1)));
+        assert!(!tlb.upper_levels_cached(page(0), true));
+        tlb.clear();
+        assert!(!tlb.holds(page(1)));
     }
 
     proptest! {

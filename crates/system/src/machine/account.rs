@@ -929,6 +929,15 @@ impl Machine {
             ];
             counters.extend(of_nodes.map(|(name, count)| (name.to_string(), count)));
         }
+        if self.paging.makes_huge_pages() {
+            let of_huge = [
+                ("huge_page_faults", os.huge_page_faults),
+                ("huge_page_fallbacks", os.huge_page_fallbacks),
+                ("huge_page_splits", os.huge_page_splits),
+                ("huge_page_swap_outs", os.huge_page_swap_outs),
+            ];
+            counters.extend(of_huge.map(|(name, count)| (name.to_string(), count)));
+        }
         if let Some(cache) = self.buffer_cache_counters() {
             let named = cache.named();
             counters.extend(named.map(|(name, count)| (format!("buffer_cache_{name}"), count)));

@@ -648,16 +648,18 @@ impl Machine {
             return Flow::Continue;
         };
         self.paging.touch(frame);
-        core.tlb.insert(page, Translation { frame, writable });
-        let upper_cached = core.tlb.upper_levels_cached(page);
+        let is_huge = self.paging.is_huge(frame);
+        core.tlb.insert_of(page, Translation { frame, writable }, is_huge);
+        let upper_cached = core.tlb.upper_levels_cached(page, is_huge);
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.clock_ps = context.now_ps;
         miss.whole_line = false;
-        miss.walk = self.paging.walk_addresses(page).map(|a| a >> self.fixed.line_shift);
-        miss.walk_left = if upper_cached { 1 } else { self.fixed.walk_levels as u8 };
+        let (entries, levels) = self.paging.walk_addresses(page, is_huge);
+        miss.walk = entries.map(|entry| entry >> self.fixed.line_shift);
+        miss.walk_left = if upper_cached { 1 } else { levels as u8 };
         self.account.walks += 1;
         self.account.beyond_first += 1;
         let finished = miss.advance(&mut core.caches, &mut self.evicted);
@@ -684,11 +686,12 @@ impl Machine {
             return Flow::Continue;
         };
         self.paging.touch(frame);
+        let is_huge = self.paging.is_huge(frame);
         let tlb = &mut self.cores[context.core].tlb;
-        tlb.insert(page, Translation { frame, writable });
-        tlb.upper_levels_cached(page);
+        tlb.insert_of(page, Translation { frame, writable }, is_huge);
+        tlb.upper_levels_cached(page, is_huge);
         self.account.walks += 1;
-        let [entry, ..] = self.paging.walk_addresses(page);
+        let ([entry, ..], _) = self.paging.walk_addresses(page, is_huge);
         thread.access = Some(Access::kernel(Place::Physical(entry), false));
         thread.store_after = Some(Access { dependent: true, ..access });
         Flow::Continue

@@ -216,7 +216,7 @@ impl Machine {
                     return;
                 }
                 let waiters = std::mem::take(&mut self.syncing.waiting);
-                let on_their_way = self.outgoing.iter().filter(|next| next.is_write()).count();
+                let on_their_way = self.outgoing.writes();
                 let awaits = Awaits::Room(self.syncing.taken + on_their_way as u64);
                 self.syncing.round = Some(Round { waiters, awaits, flush: Flush::default() });
                 continue;

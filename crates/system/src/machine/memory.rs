@@ -7,6 +7,7 @@ use super::prefetch::PREFETCH;
 use super::thread::{Access, Begun, State, Thread, Way, tail};
 use super::transfer_times::Class;
 use super::{Context, Doing, Event, Machine};
+use std::collections::VecDeque;
 use std::ops::Range;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::PathSpec;
@@ -81,6 +82,14 @@ impl Outgoing {
     /// Whether memory is to take it in.
     pub fn is_write(&self) -> bool {
         !matches!(self, Outgoing::Read(_))
+    }
+
+    /// The miss that waits for it, if one does.
+    fn miss(self) -> Option<u32> {
+        match self {
+            Outgoing::Read(id) | Outgoing::Past(id) => Some(id),
+            Outgoing::Write(_) => None,
+        }
     }
 }
 
@@ -208,6 +217,47 @@ pub(super) enum Outgoing {
     Past(u32),
 }
 
+/// Lines on their way to the organization, which push back while it is full.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Door {
+    lines: VecDeque<Outgoing>,
+    /// The misses among them, in the same order: dirty lines may be many thousands.
+    misses: VecDeque<u32>,
+}
+
+impl Door {
+    /// A line waits behind all others.
+    pub fn push(&mut self, line: Outgoing) {
+        self.misses.extend(line.miss());
+        self.lines.push_back(line);
+    }
+
+    fn front(&self) -> Option<Outgoing> {
+        self.lines.front().copied()
+    }
+
+    fn pop(&mut self) {
+        if self.lines.pop_front().and_then(Outgoing::miss).is_some() {
+            self.misses.pop_front();
+        }
+    }
+
+    /// Lines that wait.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Lines that wait to be written.
+    pub fn writes(&self) -> usize {
+        self.lines.iter().filter(|line| line.is_write()).count()
+    }
+}
+
 /// A page on its way between memory and store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageIo {
@@ -306,7 +356,7 @@ impl Machine {
         if measured {
             self.account.causes.memory_read(cause);
         }
-        self.outgoing.push_back(Outgoing::Read(id));
+        self.outgoing.push(Outgoing::Read(id));
         self.pump(now_ps);
     }
 
@@ -334,7 +384,7 @@ impl Machine {
         if self.functional {
             return self.warm_dropped(now_ps);
         }
-        self.outgoing.extend(self.dropped.drain(..).map(Outgoing::Write));
+        self.dropped.drain(..).for_each(|line| self.outgoing.push(Outgoing::Write(line)));
         self.pump(now_ps);
     }
 
@@ -364,7 +414,7 @@ impl Machine {
     /// Offers the organization what waits for it, in order, until it is full. Pages go once no
     /// line waits, so that lines written before a page is copied to the store are in memory.
     pub(super) fn pump(&mut self, now_ps: u64) {
-        while let Some(next) = self.outgoing.front().copied() {
+        while let Some(next) = self.outgoing.front() {
             let write_back = WRITE_BACK - self.syncing.kind() as u32;
             let request = match next {
                 Outgoing::Read(id) => LineRequest {
@@ -398,11 +448,11 @@ impl Machine {
             if taken.is_err() {
                 return;
             }
-            if let Outgoing::Read(id) | Outgoing::Past(id) = next {
+            if let Some(id) = next.miss() {
                 // It has waited for the request whose answer made room.
                 self.misses[id].pass_as(&self.made_room, Stage::ControllerQueue, now_ps);
             }
-            self.outgoing.pop_front();
+            self.outgoing.pop();
             if next.is_write() {
                 self.syncing.took();
             }
@@ -499,10 +549,7 @@ impl Machine {
     /// Notes what those at the door have waited for when what nobody waits for makes room: what it went through
     /// and, for those who have waited for longer, whatever made room before.
     pub(super) fn room_made(&mut self, response: &LineResponse) {
-        let waiting = self.outgoing.iter().filter_map(|next| match next {
-            Outgoing::Read(id) | Outgoing::Past(id) => Some(self.misses[*id].clock_ps),
-            Outgoing::Write(_) => None,
-        });
+        let waiting = self.outgoing.misses.iter().map(|id| self.misses[*id].clock_ps);
         let Some(since_ps) = waiting.min() else { return };
         let mut whole = self.made_room;
         whole.append(&response.stages);
@@ -737,7 +784,7 @@ impl Machine {
         if let (Some(version), true) = (newest, to_store) {
             match self.functional {
                 true => self.warm_in_memory(0, line, true, now_ps),
-                false => self.outgoing.push_back(Outgoing::Write(DirtyLine { line, version })),
+                false => self.outgoing.push(Outgoing::Write(DirtyLine { line, version })),
             }
         }
     }

@@ -55,7 +55,7 @@ use daemons::{Daemon, Daemons};
 use durable::Syncing;
 use interrupts::{Handler, Interrupted};
 use locks::InodeLocks;
-use memory::{Miss, Outgoing, PageIo, TransferIo};
+use memory::{Door, Miss, PageIo, TransferIo};
 use polling::ServiceTimes;
 use prefetch::{Prefetch, Room};
 use recorded_windows::Windows;
@@ -229,7 +229,6 @@ struct Core {
 struct Fixed {
     line_shift: u32,
     page_shift: u32,
-    walk_levels: usize,
     threads_per_core: usize,
     /// Reorder window and miss registers of a core, where its hardware threads share them.
     divided: Option<(u64, usize)>,
@@ -305,8 +304,7 @@ pub struct Machine {
     /// Lines that a prefetcher has just named.
     ahead: Vec<u64>,
     room_ahead: Room,
-    /// Lines on their way to the organization, which push back while it is full.
-    outgoing: VecDeque<Outgoing>,
+    outgoing: Door,
     /// What those lines have waited for whose answer makes room: all that it went through, waiting for
     /// room included.
     made_room: Timeline,
@@ -397,7 +395,10 @@ impl Machine {
         let cores: Vec<Core> = (0..processor.cores)
             .map(|_| Core {
                 caches: Stack::new(private(), clock, spec.check_data),
-                tlb: Tlb::new(&tlb),
+                tlb: match os.transparent_huge_pages.is_never() {
+                    true => Tlb::new(&tlb),
+                    false => Tlb::with_huge_pages(&processor.tlb, os.page),
+                },
                 occupancy: Occupancy::default(),
                 active: false,
                 prefetcher: prefetcher(),
@@ -439,7 +440,6 @@ impl Machine {
         let fixed = Fixed {
             line_shift,
             page_shift,
-            walk_levels: tlb.levels as usize,
             threads_per_core: processor.threads_per_core as usize,
             divided: processor
                 .partitioned
@@ -514,7 +514,7 @@ impl Machine {
             prefetches: Slab::new(),
             ahead: Vec::new(),
             room_ahead: Room::default(),
-            outgoing: VecDeque::new(),
+            outgoing: Door::default(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
             block_layer: block_layer(spec),

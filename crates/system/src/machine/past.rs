@@ -170,7 +170,7 @@ impl Machine {
         if let Some(version) = newest {
             // What left the caches is on its way at once: it is nowhere else.
             miss.version = version;
-            self.outgoing.push_back(Outgoing::Past(id));
+            self.outgoing.push(Outgoing::Past(id));
             return self.pump(now_ps);
         }
         miss.pass(Stage::Cache, at_ps);

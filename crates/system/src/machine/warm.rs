@@ -176,10 +176,11 @@ impl Machine {
     fn warm_walk(&mut self, core: usize, page: u64, translation: Translation, now_ps: u64) {
         self.account.walks += 1;
         self.paging.touch(translation.frame);
+        let is_huge = self.paging.is_huge(translation.frame);
         let tlb = &mut self.cores[core].tlb;
-        tlb.insert(page, translation);
-        let levels = if tlb.upper_levels_cached(page) { 1 } else { self.fixed.walk_levels };
-        let walk = self.paging.walk_addresses(page);
+        tlb.insert_of(page, translation, is_huge);
+        let (walk, levels) = self.paging.walk_addresses(page, is_huge);
+        let levels = if tlb.upper_levels_cached(page, is_huge) { 1 } else { levels };
         for address in walk[..levels].iter().rev() {
             self.warm_line(core, (address >> self.fixed.line_shift, false, false), now_ps);
         }

@@ -5,8 +5,9 @@ use super::presets;
 use tierscope_model::device::DeviceDescription;
 use tierscope_model::organization::{FillPolicy, HybridSpec, ORGANIZATIONS};
 use tierscope_model::os::driver::InterruptSteering;
+use tierscope_model::os::reclaim::ReclaimPolicy;
 use tierscope_model::parts::Part;
-use tierscope_units::Problems;
+use tierscope_units::{Problems, Size};
 
 impl SystemSpec {
     pub(super) fn check_parts(&self, problems: &mut Problems) {
@@ -44,6 +45,7 @@ impl SystemSpec {
         self.check_lines(problems);
         self.check_polling(problems);
         self.check_interrupts(problems);
+        self.check_huge_pages(problems);
         self.check_controllers(problems);
         self.check_victims(problems);
         for (key, organization) in self.organizations() {
@@ -241,6 +243,47 @@ impl SystemSpec {
                     thread.to_string(),
                     format!("the processor has {threads} hardware threads, counted from 0"),
                     format!("write at most {}", threads - 1),
+                );
+            }
+        }
+    }
+
+    /// Huge pages are made of base pages, in one memory, by an operating system that has them.
+    fn check_huge_pages(&self, problems: &mut Problems) {
+        let Some(os) = self.os.as_ref().filter(|os| !os.transparent_huge_pages.is_never()) else {
+            return;
+        };
+        let mut add = |key: &str, value: String, reason: &str, mend: &str| {
+            problems.add("contradiction", key.into(), value, reason.into(), mend.into());
+        };
+        const KEY: &str = "os.transparent_huge_pages";
+        const BASE: Size = Size::from_bytes(4096);
+        if os.page != BASE {
+            add(
+                "os.page",
+                os.page.to_string(),
+                &format!("huge pages ({KEY}) are made of pages of {BASE}"),
+                &format!("write {BASE}, or remove {KEY}"),
+            );
+        }
+        if self.organizations().iter().any(|(_, organization)| organization.nodes().is_some()) {
+            let reason = "pages move one by one between two nodes of memory";
+            add(KEY, String::new(), reason, "remove it, or take a machine of one memory");
+        }
+        if let Some(processor) = self.processor.as_ref().filter(|it| it.tlb.levels < 2) {
+            let reason = format!("an entry above the last level is that of a huge page ({KEY})");
+            add("processor.tlb.levels", processor.tlb.levels.to_string(), &reason, "write 4");
+        }
+        for (key, organization) in self.organizations() {
+            let reclaim = organization.paging().map(|paging| paging.reclaim);
+            if reclaim == Some(ReclaimPolicy::ActiveInactive2632) {
+                let reason =
+                    format!("Linux 2.6.32 had no huge pages yet ({KEY}): they came with 2.6.38");
+                add(
+                    &format!("{key}.reclaim"),
+                    "\"active-inactive-2.6.32\"".into(),
+                    &reason,
+                    &format!("write \"active-inactive-4.9\", or remove {KEY}"),
                 );
             }
         }

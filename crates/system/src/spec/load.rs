@@ -464,8 +464,9 @@ fn add_place(problem: &mut Problem, root: &Node) {
 fn keep_sources(all: &mut BTreeMap<String, Source>, before: &Node, spec: &SystemSpec) {
     let Ok(was) = deserialize(before) else { return };
     let [was, is] = [&was, spec].map(|spec| serde_json::to_value(spec).unwrap_or_default());
+    let pointer = |path: &str| format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
     for (path, source) in sources(before) {
-        let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+        let pointer = pointer(&path);
         let value = was.pointer(&pointer);
         if let Some(known) = all.get_mut(&path)
             && value.is_some()
@@ -474,6 +475,8 @@ fn keep_sources(all: &mut BTreeMap<String, Source>, before: &Node, spec: &System
             *known = source;
         }
     }
+    // What is set to what it is where nothing says it.
+    all.retain(|path, _| [&was, &is].iter().any(|spec| spec.pointer(&pointer(path)).is_some()));
 }
 
 fn sources(root: &Node) -> BTreeMap<String, Source> {

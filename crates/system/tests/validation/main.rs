@@ -18,6 +18,7 @@ mod drives;
 mod equivalence;
 mod formulas;
 mod golden;
+mod huge_pages;
 mod hybrid;
 mod journal;
 mod long_reads;

@@ -29,8 +29,14 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
-        if !self.make_tables(page, work, held)? {
+        let room = self.room_for_huge(page, work, held)?;
+        if room == Room::Soon || !self.make_tables(page, work, held)? {
             return Ok(Next::WaitForFrame);
+        }
+        if room == Room::There
+            && let Some(frame) = self.touch_huge(page, work)
+        {
+            return Ok(Next::Ready(frame));
         }
         if let Pte::Present { frame, .. } = self.space.get(page)
             && self.is_protected(frame)

@@ -50,7 +50,8 @@ impl Paging {
             (file, _) => Some((file, offset / self.page_bytes)),
         };
         let heap = flags & MAP_HEAP != 0;
-        self.space.map(start, Mapping { pages, file, shared, heap, pattern: Pattern::Normal });
+        let pattern = Pattern::Normal;
+        self.space.map(start, Mapping { pages, file, shared, heap, pattern, huge: None });
     }
 
     /// The area that a virtual page belongs to.
@@ -76,10 +77,12 @@ impl Paging {
         let nameless = self.nameless_in(start, pages);
         self.release_range(start, pages);
         self.space.unmap(start, pages);
+        self.drop_tables(start..start.saturating_add(pages));
         self.drop_unmapped(nameless);
     }
 
     pub(super) fn release_range(&mut self, start: u64, pages: u64) {
+        let huge = self.split_for_unmapping(start..start.saturating_add(pages));
         for page in self.space.touched(start, pages) {
             match self.space.take(page) {
                 Pte::None => {}
@@ -90,6 +93,7 @@ impl Paging {
                 }
             }
         }
+        huge.into_iter().for_each(|first| self.drop_table(first));
     }
 
     pub(super) fn unmap_frame(&mut self, frame: u64, page: u64) {
@@ -131,6 +135,7 @@ impl Paging {
         }
         let nameless = self.nameless_in(from, old_pages);
         let kept = old_pages.min(new_pages);
+        self.split_within(from..from.saturating_add(old_pages));
         let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
         // What the old place mapped is not gone, but mapped by the new one in a moment.
         self.release_range(from, old_pages);
@@ -141,6 +146,7 @@ impl Paging {
             shared: false,
             heap: false,
             pattern: Pattern::Normal,
+            huge: None,
         };
         self.space.map(to, mapping.unwrap_or(default));
         self.drop_unmapped(nameless);
@@ -189,12 +195,20 @@ impl Paging {
         let pages = length.div_ceil(self.page_bytes);
         if advice == Advice::DontNeed as u64 {
             self.release_range(start, pages);
-        } else if advice == Advice::Random as u64 {
-            self.space.advise(start, pages, Pattern::Random);
+            self.drop_tables_of_advice(start..start.saturating_add(pages));
+            return Ok(());
+        }
+        // What is advised becomes a mapping of its own.
+        [start, start.saturating_add(pages)].into_iter().for_each(|page| self.split_at(page));
+        if advice == Advice::Random as u64 {
+            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Random);
         } else if advice == Advice::Sequential as u64 {
-            self.space.advise(start, pages, Pattern::Sequential);
+            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Sequential);
         } else if advice == Advice::Normal as u64 {
-            self.space.advise(start, pages, Pattern::Normal);
+            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Normal);
+        } else if advice == Advice::Huge as u64 || advice == Advice::NoHuge as u64 {
+            let is_wanted = advice == Advice::Huge as u64;
+            self.space.advise(start, pages, |mapping| mapping.huge = Some(is_wanted));
         } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
             for (file, pages) in self.space.files_in(start, pages) {
                 if self.is_in_swap(file) {

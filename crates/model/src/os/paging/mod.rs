@@ -10,6 +10,7 @@ mod faults;
 mod file_calls;
 mod file_system;
 mod filling;
+mod huge;
 mod inodes;
 #[cfg(test)]
 mod laws;
@@ -33,10 +34,11 @@ use crate::os::buffer_cache::BufferCache;
 use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
 use crate::os::readahead::{self, Pattern, Readahead};
-use crate::os::reclaim::{Reclaim, ReclaimCounters, ReclaimPolicy};
+use crate::os::reclaim::{Kind, Reclaim, ReclaimCounters, ReclaimPolicy, Shadow};
 use crate::os::{InodeId, OsSpec, PathSpec};
 use crate::request::Control;
 pub use direct::{DirectCall, DirectNext};
+use huge::{Huge, Room};
 use inodes::Names;
 use processes::Sharing;
 pub use reclaim::Wakes;
@@ -347,6 +349,14 @@ counters! {
         pub promoted_pages,
         /// Pages moved out of DRAM to the slower memory.
         pub demoted_pages,
+        /// Faults that made a huge page (`thp_fault_alloc`, /proc/vmstat).
+        pub huge_page_faults,
+        /// Faults that could have, and made a page (`thp_fault_fallback`).
+        pub huge_page_fallbacks,
+        /// Huge pages that became pages, not to leave as a whole.
+        pub huge_page_splits,
+        /// Huge pages that were written to swap as a whole (`thp_swpout`).
+        pub huge_page_swap_outs,
     }
 }
 
@@ -453,6 +463,8 @@ pub struct Paging {
     sharing: Sharing,
     policy: ReclaimPolicy,
     reclaim: Reclaim,
+    /// Where there are huge pages beside others.
+    huge: Option<Box<Huge>>,
     /// What comes into memory does so in a fault of a mapping whose uses count (`in_lru_fault`).
     in_fault: bool,
     watermarks: Watermarks,
@@ -545,11 +557,16 @@ impl Paging {
         });
         let scale = storage.map_or(0.0, |(spec, _)| spec.watermark_scale);
         let allocation = os.allocation;
+        let huge = Huge::of(os, policy);
+        let mut frames = Frames::new(total, allocation, storage.is_none(), seed);
+        if huge.is_some() {
+            frames.keep_blocks();
+        }
         Paging {
             page_bytes,
             levels,
             space: AddressSpace::default(),
-            frames: Frames::new(total, allocation, storage.is_none(), seed),
+            frames,
             cache: CowMap::new(0),
             extents: CowMap::new(0),
             names: Names::default(),
@@ -572,7 +589,8 @@ impl Paging {
             policy,
             reclaim,
             in_fault: false,
-            watermarks: Watermarks::new(total, page_bytes, scale),
+            watermarks: Watermarks::new(total, page_bytes, (scale, huge.is_some())),
+            huge,
             managed: total,
             wakes: Wakes::default(),
             sharing: Sharing::new(),
@@ -639,6 +657,7 @@ impl Paging {
     /// A page-table entry of a frame is used.
     #[inline]
     fn use_frame(&mut self, frame: u64) {
+        let frame = self.frames.get(frame).head(frame);
         self.frames.get_mut(frame).young = true;
         self.note_use(frame);
     }
@@ -695,16 +714,17 @@ impl Paging {
         !self.space.mappings_in(address / self.page_bytes..past).is_empty()
     }
 
-    /// Physical addresses of the entries that a walk for `page` reads, from the last level to the
-    /// first; the page-table pages have to exist.
-    pub fn walk_addresses(&self, page: u64) -> [u64; 5] {
+    /// Physical addresses of the entries that a walk for `page` reads, from the last level to the first, and how many
+    /// they are: of a huge page one less. The page-table pages have to exist.
+    pub fn walk_addresses(&self, page: u64, is_huge: bool) -> ([u64; 5], usize) {
         let mut addresses = [0; 5];
-        for level in 0..self.levels {
+        let levels = u32::from(is_huge).min(self.levels - 1)..self.levels;
+        for (address, level) in addresses.iter_mut().zip(levels.clone()) {
             let frame = self.space.table_frame(level, page).unwrap_or(0);
             let index = page >> (9 * level) & 511;
-            addresses[level as usize] = frame * self.page_bytes + index * 8;
+            *address = frame * self.page_bytes + index * 8;
         }
-        addresses
+        (addresses, levels.len())
     }
 
     /// Whether any access to a frame faults, however it is mapped.
@@ -740,7 +760,8 @@ impl Paging {
         let first = self.frames.reserve(frames).ok_or(self.out_of_memory())?;
         self.managed -= frames;
         let scale = self.limits.as_ref().map_or(0.0, |limits| limits.watermark_scale);
-        self.watermarks = Watermarks::new(self.managed, self.page_bytes, scale);
+        let makes_huge = self.huge.is_some();
+        self.watermarks = Watermarks::new(self.managed, self.page_bytes, (scale, makes_huge));
         self.set_marks();
         Ok(first)
     }
@@ -770,6 +791,7 @@ impl Paging {
             slot_shadows: self.slot_shadows.fork(),
             swap_windows: self.swap_windows.clone(),
             reclaim: self.reclaim.fork(),
+            huge: self.huge.clone(),
             dirty: self.dirty.clone(),
             sharing: self.sharing.fork(),
             limits: self.limits.clone(),

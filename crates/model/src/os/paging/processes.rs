@@ -184,6 +184,7 @@ impl Paging {
         self.drop_process(process);
         self.sharing.processes.extend([parent, process]);
         let (from, to) = (self.pages_of_process(parent), self.pages_of_process(process).start);
+        self.split_within(from.clone());
         for (at, mapping) in self.space.mappings_in(from.clone()) {
             self.space.map(at - from.start + to, mapping);
         }

@@ -2,7 +2,7 @@
 //! whoever needs a frame. Which pages go is for [`crate::os::reclaim`] to say.
 
 use super::*;
-use crate::os::reclaim::{Evicted, Kind, Memory, Reclaimer, Shadow, Walked};
+use crate::os::reclaim::{Evicted, Memory, Reclaimer, Walked};
 
 /// Pages that whoever needs a frame reclaims at once (`SWAP_CLUSTER_MAX`, include/linux/swap.h).
 pub(super) const RECLAIM_BATCH: u64 = 32;
@@ -25,11 +25,14 @@ impl Watermarks {
     /// Of so much memory that is given out (`calculate_min_free_kbytes`,
     /// `__setup_per_zone_wmarks`, mm/page_alloc.c); `scale` is the share between one watermark and
     /// the next, if that is more than a quarter of the lowest.
-    pub fn new(managed_pages: u64, page_bytes: u64, scale: f64) -> Self {
+    /// With huge pages more is kept free.
+    pub fn new(managed_pages: u64, page_bytes: u64, (scale, makes_huge): (f64, bool)) -> Self {
         let managed_kib = managed_pages * (page_bytes >> 10);
         let min_kib = (managed_kib * 16).isqrt().clamp(128, 1 << 18);
         // Linux runs in no memory so small that this counts.
         let min = ((min_kib << 10) / page_bytes).min(managed_pages / 8);
+        let least = if makes_huge { huge::least_free_pages(managed_pages, page_bytes) } else { 0 };
+        let min = min.max(least);
         let step = (min / 4).max((managed_pages as f64 * scale) as u64);
         Watermarks { min, low: min + step, high: min + 2 * step }
     }
@@ -73,6 +76,10 @@ struct Evictor<'a> {
     written: Vec<PageTransfer>,
     /// What pages that enter the extended buffer cache take.
     programs: Vec<Work>,
+    /// Huge pages that are to leave, or were split for it: the first frame of each, and what of it goes to swap.
+    huge: Vec<(u64, Vec<PageTransfer>)>,
+    /// What is written for a control group stays in the swap cache until it is looked at again.
+    by_group: bool,
     pages: u64,
     /// Pages that were to go, and dirty ones of files among them, which have to be written by others.
     tried: u64,
@@ -114,11 +121,17 @@ impl Memory for Evictor<'_> {
 
     fn evict(&mut self, folio: u64, shadow: Shadow, writes: bool) -> Evicted {
         let info = self.paging.frames.get(folio);
-        if info.transfer != 0 || info.users > 0 || self.error.is_some() {
-            return Evicted::Busy;
+        let is_busy = match info.huge {
+            true => self.paging.is_huge_busy(folio),
+            false => info.transfer != 0 || info.users > 0,
+        };
+        if is_busy || self.error.is_some() {
+            let is_awaited = self.by_group && info.leaves && info.transfer != 0 && info.slot != 0;
+            return if is_awaited { Evicted::Awaited } else { Evicted::Busy };
         }
         self.tried += 1;
         let evicted = match info.owner {
+            Owner::Anonymous(first) if info.huge => self.evict_huge(folio, first),
             Owner::Anonymous(_) => self.evict_anonymous(folio, shadow),
             Owner::File(file, index) => self.evict_file(folio, (file, index), shadow, writes),
             Owner::Free | Owner::Kernel => Ok(Evicted::Busy),
@@ -128,14 +141,15 @@ impl Memory for Evictor<'_> {
             Evicted::Busy
         });
         if matches!(evicted, Evicted::Freed | Evicted::Writing) {
-            self.pages += 1;
+            self.pages += if info.huge { Frame::HUGE } else { 1 };
             self.paging.counters.readahead_wasted += u64::from(info.cached.ahead);
         }
         evicted
     }
 
     fn free_pages(&self) -> u64 {
-        let leaving = (self.swapped.len() + self.written.len()) as u64;
+        let of_huge: usize = self.huge.iter().map(|(_, pages)| pages.len()).sum();
+        let leaving = (self.swapped.len() + self.written.len() + of_huge) as u64;
         self.paging.frames.free() + self.paging.leaving + leaving
     }
 
@@ -197,6 +211,32 @@ impl Evictor<'_> {
         paging.slot_shadows.set(slot, shadow.0);
         paging.frames.release(frame);
         Ok(Evicted::Freed)
+    }
+
+    /// A huge page goes to swap, from where its pages come back one by one.
+    fn evict_huge(&mut self, head: u64, first: u64) -> Result<Evicted, OsError> {
+        let paging = &mut *self.paging;
+        let slots = paging.slots_for_huge(head)?;
+        if slots.is_empty() {
+            return Ok(Evicted::Busy);
+        }
+        let young = paging.frames.get(head).young;
+        paging.dissolve(first);
+        let mut written = Vec::with_capacity(slots.len());
+        paging.effects.push(Effect::Shootdown(first));
+        for (page, slot) in (first..).zip(&slots) {
+            let frame = head + page - first;
+            paging.space.set(page, Pte::Swapped(*slot));
+            paging.sharing.enter_slot(*slot, 1);
+            let info = paging.frames.get_mut(frame);
+            (info.mapped_at, info.dirty) = (Frame::UNMAPPED, false);
+            info.leaves = self.by_group;
+            written.push(paging.enter_swap_cache(*slot, frame));
+        }
+        self.huge.push((head, written));
+        (head + slots.len() as u64..head + Frame::HUGE)
+            .for_each(|frame| paging.frames.get_mut(frame).young = young);
+        Ok(Evicted::Writing)
     }
 
     /// A page of a file of memory goes to swap (`shmem_writeout`, mm/shmem.c), or is dropped where swap has it as it is.
@@ -398,6 +438,17 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<bool, OsError> {
+        self.reclaim_pages(who, RECLAIM_BATCH, work, held)
+    }
+
+    /// The same, of so many pages; the kernel's thread knows itself how many it wants.
+    pub(super) fn reclaim_pages(
+        &mut self,
+        who: Reclaimer,
+        wanted: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<bool, OsError> {
         let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
         let mut evictor = Evictor {
             paging: self,
@@ -405,6 +456,8 @@ impl Paging {
             swapped: Vec::new(),
             written: Vec::new(),
             programs: Vec::new(),
+            huge: Vec::new(),
+            by_group: who == Reclaimer::Group,
             pages: 0,
             tried: 0,
             dirty: 0,
@@ -413,11 +466,16 @@ impl Paging {
         let goes_on = match who {
             Reclaimer::Background { high_pages } => lists.balance(high_pages, &mut evictor),
             _ => {
-                lists.shrink(who, RECLAIM_BATCH, &mut evictor);
+                lists.shrink(who, wanted, &mut evictor);
                 false
             }
         };
-        let Evictor { swapped, written, programs, pages, tried, dirty, error, .. } = evictor;
+        let Evictor {
+            swapped, written, programs, huge, pages, tried, dirty, error, by_group, ..
+        } = evictor;
+        for (head, _) in &huge {
+            lists.split(*head, &huge::others_of(*head));
+        }
         self.reclaim = lists;
         if let Some(error) = error {
             return Err(error);
@@ -430,10 +488,12 @@ impl Paging {
         for program in programs {
             work.extend([Work::Path(Stage::BufferCache, 1), program]);
         }
-        self.counters.swap_outs += swapped.len() as u64;
-        for (pages, swap) in [(swapped, true), (written, false)] {
+        let of_huge = huge.into_iter().map(|(_, pages)| (pages, true, !by_group));
+        let all = [(swapped, true, true), (written, false, true)];
+        for (pages, swap, leaves) in of_huge.chain(all) {
             if !pages.is_empty() {
-                let leaving = pages.len() as u32;
+                self.counters.swap_outs += if swap { pages.len() as u64 } else { 0 };
+                let leaving = if leaves { pages.len() as u32 } else { 0 };
                 let id = self.start_transfer(pages, true, swap, work);
                 self.transfers[id].leaving = leaving;
                 self.leaving += u64::from(leaving);

@@ -44,6 +44,7 @@ pub fn os() -> OsSpec {
     let path = PathSpec::NONE;
     OsSpec {
         page: Size::from_bytes(4096),
+        transparent_huge_pages: crate::os::TransparentHugePages::Never,
         allocation: crate::os::Allocation::Contiguous,
         time_slice: Duration::from_picoseconds(1_000_000_000),
         kernel_cpi: 1.0,

@@ -265,7 +265,7 @@ impl Paging {
             match free {
                 Some(slot) if passed_by(slot) => {}
                 Some(slot) => break slot,
-                None if self.swap_area.is_none() && self.grow_swap() => {
+                None if self.swap_area.is_none() && self.grow_swap(1) => {
                     break self.slots_handed_out() - 1;
                 }
                 None => match self.swap_clusters.as_mut().and_then(|it| it.give_up()) {
@@ -305,9 +305,9 @@ impl Paging {
         OsError::SwapFull { capacity_bytes: self.slots_handed_out() * self.page_bytes }
     }
 
-    /// Swap takes a page more of the store, where there is one.
-    fn grow_swap(&mut self) -> bool {
-        let next = self.swap_start.checked_sub(self.page_bytes);
+    /// Swap takes so many pages more of the store, where there are as many.
+    pub(super) fn grow_swap(&mut self, pages: u64) -> bool {
+        let next = self.swap_start.checked_sub(pages * self.page_bytes);
         let Some(address) = next.filter(|address| *address >= self.store_end) else { return false };
         self.swap_start = address;
         true

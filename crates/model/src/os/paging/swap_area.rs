@@ -97,6 +97,22 @@ impl SwapArea {
         }
     }
 
+    /// The slots of a cluster that is free as a whole, which are in use from now on, for a huge page: the first.
+    pub fn take_cluster(&mut self) -> Option<u64> {
+        let whole = self.slots / CLUSTER_SLOTS;
+        let cluster = if self.fresh < whole {
+            self.fresh += 1;
+            self.fresh - 1
+        } else {
+            let place = self.free.iter().position(|cluster| *cluster < whole)?;
+            self.free.remove(place)?
+        };
+        let slots = self.slots_of(cluster);
+        slots.clone().step_by(WORD as usize).for_each(|it| *self.map.get_mut(it / WORD) = u64::MAX);
+        self.used.insert(cluster, CLUSTER_SLOTS);
+        Some(slots.start)
+    }
+
     /// A slot is free again; its cluster, if that is free as a whole now, and not the one that slots come from:
     /// it is given to nobody before [`SwapArea::give_cluster`].
     pub fn give_back(&mut self, slot: u64) -> Option<u64> {

@@ -160,7 +160,7 @@ impl Paging {
             false => 0,
         });
         let total = managed[NEAR] + managed[FAR];
-        let all = Watermarks::new(total, self.page_bytes, 0.0);
+        let all = Watermarks::new(total, self.page_bytes, (0.0, false));
         if let Some(tiers) = &mut self.tiers {
             let scale = tiers.spec.watermark_scale;
             tiers.marks = managed.map(|node| Marks::new(all, node, total, scale));

@@ -33,6 +33,10 @@ impl Paging {
     ) {
         let all: BTreeSet<u64>;
         let tables = match tables {
+            Some(tables) if self.huge.is_some() => {
+                all = tables.iter().copied().chain(self.huge_tables()).collect();
+                &all
+            }
             Some(tables) => tables,
             None => {
                 all = self.space.entries_from(0).map(|(page, _)| page / TABLE).collect();
@@ -78,6 +82,7 @@ impl Paging {
         }
         for page in pages {
             let Pte::Present { frame, .. } = self.space.get(page) else { continue };
+            let frame = self.frames.get(frame).head(frame);
             walked.entries += u64::from(covering.mapping.is_none());
             if self.frames.get(frame).young && listed(frame) {
                 self.frames.get_mut(frame).young = false;
@@ -94,7 +99,7 @@ impl Paging {
         listed: &dyn Fn(u64) -> bool,
     ) -> Option<Walked> {
         let page = self.frames.get(folio).mapped_at;
-        if page == Frame::UNMAPPED {
+        if page == Frame::UNMAPPED || self.is_huge(folio) {
             return None;
         }
         let covering = self.covering(page);

@@ -150,7 +150,7 @@ impl ActiveInactive {
                 }
             }
         }
-        self.recent[kind as usize].scanned += pages;
+        self.recent[kind as usize].scanned += 1;
         self.lists.put(list, true, folio, order, flags);
     }
 

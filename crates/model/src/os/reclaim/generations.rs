@@ -603,7 +603,9 @@ impl Generations {
                 Some(Entry::Later)
             }
             Evicted::Dirty => Some(Entry::Active),
-            Evicted::Busy => Some(self.entry_of_kept(kind, folio.number, memory)),
+            Evicted::Busy | Evicted::Awaited => {
+                Some(self.entry_of_kept(kind, folio.number, memory))
+            }
         }
     }
 

@@ -48,7 +48,7 @@ pub enum ReclaimPolicy {
 
 impl ReclaimPolicy {
     /// Which Linux without generations it is, if it is one.
-    fn release(self) -> Option<Release> {
+    pub(super) fn release(self) -> Option<Release> {
         match self {
             ReclaimPolicy::ActiveInactive2632 => Some(Release::V2_6_32),
             ReclaimPolicy::ActiveInactive49 => Some(Release::V4_9),
@@ -99,6 +99,9 @@ pub enum Evicted {
     Writing,
     /// It cannot go now: it is being read or written.
     Busy,
+    /// It is being written to leave, for which whoever reclaims for a control group waits (`folio_wait_writeback` in
+    /// `shrink_folio_list`, of groups of version 1).
+    Awaited,
     /// It must be written first, by others: it is active meanwhile.
     Dirty,
 }

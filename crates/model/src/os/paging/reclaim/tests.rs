@@ -46,12 +46,12 @@ fn watermarks_are_those_of_the_kernel() {
     // What /proc/zoneinfo and min_free_kbytes say of memory that is all in one zone: 4 times the root
     // of its KiB, a quarter of that or a 1000th of memory to the next.
     let gib = |gib: u64| gib << 18;
-    let old = Watermarks::new(gib(4), PAGE, 0.0);
+    let old = Watermarks::new(gib(4), PAGE, (0.0, false));
     assert_eq!(old, Watermarks { min: 2048, low: 2560, high: 3072 });
-    let new = Watermarks::new(gib(4), PAGE, 0.001);
+    let new = Watermarks::new(gib(4), PAGE, (0.001, false));
     assert_eq!(new, Watermarks { min: 2048, low: 3096, high: 4144 });
-    assert_eq!(Watermarks::new(gib(1 << 14), PAGE, 0.0).min, 65536, "256 MiB at most");
-    assert_eq!(Watermarks::new(gib(4), 4 * PAGE, 0.0).min, 1024, "4 times as much memory");
+    assert_eq!(Watermarks::new(gib(1 << 14), PAGE, (0.0, false)).min, 65536, "256 MiB at most");
+    assert_eq!(Watermarks::new(gib(4), 4 * PAGE, (0.0, false)).min, 1024, "4 times as much memory");
 }
 
 #[test]

@@ -32,6 +32,8 @@ pub(super) struct Scan {
     file_is_tiny: bool,
     /// Pages reclaimed since the first of these passes (2.6.32).
     reclaimed_before: u64,
+    /// What is being written has to be waited for: nothing more is looked at.
+    waits: bool,
 }
 
 /// Which kind gives pages.
@@ -85,6 +87,7 @@ impl Scan {
             no_cache_trim: false,
             file_is_tiny: false,
             reclaimed_before: 0,
+            waits: false,
         }
     }
 
@@ -107,7 +110,7 @@ impl Scan {
             for priority in (0..=FIRST_PRIORITY).rev() {
                 self.priority = priority;
                 self.pass(lists, memory);
-                if self.reclaimed >= self.wanted {
+                if self.reclaimed >= self.wanted || self.waits {
                     return;
                 }
             }
@@ -322,7 +325,9 @@ impl Scan {
         let mut reclaimed = 0;
         for list in [INACTIVE_ANONYMOUS, ACTIVE_ANONYMOUS, INACTIVE_FILE, ACTIVE_FILE] {
             let pages = left[list as usize].min(CLUSTER);
-            if pages > 0 {
+            if self.waits {
+                *left = [0; 4];
+            } else if pages > 0 {
                 left[list as usize] -= pages;
                 reclaimed += self.shrink_list(lists, memory, pages, list);
             }
@@ -413,6 +418,7 @@ impl Scan {
         let kind = kind_of(list);
         let isolated = isolate(lists, pages, list);
         let (mut scanned, mut reclaimed, mut written, mut dirty) = (0, 0, 0, 0);
+        let mut not_counted = 0;
         let notes_dirty = lists.release == Release::V4_9 && kind == Kind::File;
         let mut stay = Vec::new();
         // All of them first: the computer that simulates waits for what it knows of several at once.
@@ -431,6 +437,11 @@ impl Scan {
                 }
                 Fate::Writing => {
                     written += pages;
+                    // What is written is reclaimed once it has been, and the passes go on meanwhile. Of pages it
+                    // counts here, which the kernel has done with sooner; of huge pages it is much at once.
+                    if order > 0 && self.who == Reclaimer::Group {
+                        not_counted += pages;
+                    }
                     stay.push((inactive(kind), folio, order, flags));
                 }
                 Fate::Kept => stay.push((inactive(kind), folio, order, flags)),
@@ -452,12 +463,12 @@ impl Scan {
         lists.counters.scanned_pages += scanned;
         self.scanned += scanned;
         lists.note_cost(kind, written, scanned - reclaimed);
-        reclaimed + written
+        reclaimed + written - not_counted
     }
 
     /// `folio_check_references` and the rest of `shrink_folio_list`, of a folio of a kind that was used so often.
     fn fate(
-        &self,
+        &mut self,
         lists: &ActiveInactive,
         memory: &mut dyn Memory,
         (folio, kind, references): (u64, Kind, u64),
@@ -496,6 +507,10 @@ impl Scan {
             Evicted::Writing => Fate::Writing,
             // Out of the way, on the active list, since 4.11.
             Evicted::Dirty if lists.release == Release::V6_18 => Fate::Activated,
+            Evicted::Awaited => {
+                self.waits = true;
+                Fate::Kept
+            }
             Evicted::Busy | Evicted::Dirty => Fate::Kept,
         }
     }

@@ -471,7 +471,7 @@ impl Naive {
                         scan.reclaimed += 1;
                         place = 1;
                     }
-                    Evicted::Busy => {}
+                    Evicted::Busy | Evicted::Awaited => {}
                     Evicted::Dirty => active = true,
                 }
             }
