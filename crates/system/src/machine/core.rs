@@ -400,10 +400,8 @@ impl Machine {
             Step::Touch { stage, lines } if self.functional => {
                 return self.warm_touch(index, (stage, lines), horizon_ps);
             }
-            Step::Copy { stage, from: Place::Nowhere, to: Place::Physical(to), bytes }
-                if self.functional =>
-            {
-                return self.warm_clear(index, stage, (to, bytes), horizon_ps);
+            Step::Copy { stage, from, to, bytes } if self.functional => {
+                return self.warm_copy(index, stage, (from, to), bytes, horizon_ps);
             }
             Step::Touch { stage, lines } => {
                 if lines > 1 {
@@ -412,7 +410,14 @@ impl Machine {
                 let by = (context.thread, &*thread);
                 thread.access = Some(kernel_access(&self.fixed, by, stage, lines));
             }
-            Step::Copy { stage, from, to, bytes } => self.copy_line(index, stage, from, to, bytes),
+            Step::Copy { stage, from, to, bytes } => {
+                let part = self.copy_line(index, stage, (from, to), bytes);
+                if bytes > part {
+                    let (from, to, bytes) = (from.after(part), to.after(part), bytes - part);
+                    let thread = &mut self.threads[self.contexts[index].thread];
+                    thread.steps.push_front(Step::Copy { stage, from, to, bytes });
+                }
+            }
             Step::WriteBack { stage, address, bytes } => {
                 let line_bytes = 1u64 << self.fixed.line_shift;
                 if bytes > line_bytes {
@@ -458,8 +463,15 @@ impl Machine {
         Flow::Continue
     }
 
-    /// Copies a line by two instructions' worth of a string operation; then the rest.
-    fn copy_line(&mut self, index: usize, stage: Stage, from: Place, to: Place, bytes: u64) {
+    /// Copies a line by two instructions' worth of a string operation; how much of the bytes lies in it.
+    #[inline]
+    pub(super) fn copy_line(
+        &mut self,
+        index: usize,
+        stage: Stage,
+        (from, to): (Place, Place),
+        bytes: u64,
+    ) -> u64 {
         let line_bytes = 1u64 << self.fixed.line_shift;
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -468,10 +480,6 @@ impl Machine {
             Place::Nowhere => 0,
         };
         let part = bytes.min(line_bytes - offset);
-        if bytes > part {
-            let (from, to) = (from.after(part), to.after(part));
-            thread.steps.push_front(Step::Copy { stage, from, to, bytes: bytes - part });
-        }
         self.account.kernel_instructions += COPY_INSTRUCTIONS;
         spend_kernel(context, thread, stage, COPY_INSTRUCTIONS);
         let whole_line = part == line_bytes;
@@ -482,6 +490,7 @@ impl Machine {
             thread.access = Some(Access::kernel(from, false));
             thread.store_after = Some(store);
         }
+        part
     }
 
     /// Offers the thread's access to its core.

@@ -2,11 +2,11 @@
 //! memory hold as it would in detail, but at once: accesses and transfers take no time. In what a sampled run passes
 //! over ([`super::sample`]) they take what they took in units.
 
-use super::core::{Flow, Source, fault, kernel_access, spend_kernel, translate};
+use super::core::{Flow, Source, fault, kernel_access, translate};
 use super::sample::Waits;
 use super::thread::{Access, Place, Step, Way};
 use super::transfer_times::Class;
-use super::{COPY_INSTRUCTIONS, Doing, Event, Machine};
+use super::{Doing, Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::organization::PagesMoved;
 use tierscope_model::os::paging::{Moves, Transfer, TransferId};
@@ -21,21 +21,28 @@ impl Machine {
         if self.first_running() != Some(index) {
             return Flow::Stop;
         }
+        self.warm_access(index);
+        Flow::Continue
+    }
+
+    /// Serves the thread's access, whose turn it is, or finds that the kernel has to come first.
+    fn warm_access(&mut self, index: usize) {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
-        let Some(access) = thread.access else { return Flow::Continue };
+        let Some(access) = thread.access else { return };
         let (core, now_ps) = (context.core, context.now_ps);
         let reads = self.account.memory_reads;
         self.warm_moved = PagesMoved::default();
         let mut walked = false;
         let physical = match access.place {
             Place::Physical(address) => address,
-            Place::Nowhere => return Flow::Continue,
+            Place::Nowhere => return,
             Place::Virtual(address) => {
                 let page = address >> self.fixed.page_shift;
                 let tlb = &mut self.cores[core].tlb;
                 let Some((found, source)) = translate(tlb, &self.paging, page, access.write) else {
-                    return fault(context, thread, page, access, now_ps);
+                    fault(context, thread, page, access, now_ps);
+                    return;
                 };
                 if source == Source::Walk {
                     walked = true;
@@ -47,7 +54,6 @@ impl Machine {
         };
         self.warm_reached(index, &access, physical, (walked, reads));
         self.access_done(index);
-        Flow::Continue
     }
 
     /// Serves an access whose address is known: after a walk, or not, before which so much had been read.
@@ -125,33 +131,36 @@ impl Machine {
         self.go_on_with(index, (lines > 0).then_some(Step::Touch { stage, lines }), turn)
     }
 
-    /// The kernel writes to memory, whose lines it need not read: as many as can be before anything else comes.
-    pub(super) fn warm_clear(
+    /// The kernel copies: as many lines as can be before anything else comes.
+    pub(super) fn warm_copy(
         &mut self,
         index: usize,
         stage: Stage,
-        (mut address, mut bytes): (u64, u64),
-        horizon_ps: u64,
+        (mut from, mut to): (Place, Place),
+        mut bytes: u64,
+        mut horizon_ps: u64,
     ) -> Flow {
-        let (first_until_ps, lone) = self.goes_first(index);
-        let line_bytes = 1u64 << self.fixed.line_shift;
-        let (mut turn, mut more) = (true, true);
-        while bytes > 0 && more && self.contexts[index].now_ps < horizon_ps {
-            let part = bytes.min(line_bytes - address % line_bytes);
-            let store = Access::kernel(Place::Physical(address), true);
-            let access = Access { whole_line: part == line_bytes, ..store };
-            (address, bytes) = (address + part, bytes - part);
-            self.account.kernel_instructions += COPY_INSTRUCTIONS;
-            let context = &mut self.contexts[index];
-            let thread = &mut self.threads[context.thread];
-            spend_kernel(context, thread, stage, COPY_INSTRUCTIONS);
-            turn = context.now_ps < first_until_ps.min(horizon_ps);
-            self.warm_in_turn(index, access, turn);
-            more = turn && lone;
+        let (first_until_ps, _) = self.goes_first(index);
+        while bytes > 0 && self.contexts[index].now_ps < horizon_ps {
+            let part = self.copy_line(index, stage, (from, to), bytes);
+            (from, to, bytes) = (from.after(part), to.after(part), bytes - part);
+            while self.contexts[index].now_ps < first_until_ps.min(horizon_ps)
+                && self.threads[self.contexts[index].thread].access.is_some()
+            {
+                self.warm_access(index);
+                // What it has sent out may come back to it.
+                horizon_ps = self.queue.peek_ps().map_or(horizon_ps, |at_ps| at_ps.min(horizon_ps));
+            }
+            let context = &self.contexts[index];
+            if context.trap.is_some() || self.threads[context.thread].access.is_some() {
+                break;
+            }
         }
-        let (from, to) = (Place::Nowhere, Place::Physical(address));
-        let rest = (bytes > 0).then_some(Step::Copy { stage, from, to, bytes });
-        self.go_on_with(index, rest, turn || self.contexts[index].now_ps >= horizon_ps)
+        if bytes > 0 {
+            let rest = Step::Copy { stage, from, to, bytes };
+            self.threads[self.contexts[index].thread].steps.push_front(rest);
+        }
+        Flow::Continue
     }
 
     /// Until when a hardware thread comes first of those that run, and whether nothing that its accesses send out can
