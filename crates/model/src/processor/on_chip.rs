@@ -237,10 +237,10 @@ impl Stack {
         }
     }
 
-    /// A line that every level has just missed is written as a whole.
-    pub fn fill_absent(&mut self, line: u64, version: u64, out: &mut Vec<DirtyLine>) {
+    /// A line that every level has just missed arrives, or is written as a whole.
+    pub fn fill_absent(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
         self.set_version(line, version);
-        self.insert_before(self.levels.len(), line, true, out);
+        self.insert_before(self.levels.len(), line, write, out);
     }
 
     /// A dirty line arrives from the stack before this one.

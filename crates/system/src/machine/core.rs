@@ -573,7 +573,7 @@ impl Machine {
         }
         let mut level = core.caches.hit_beyond(line, access.write, &mut self.evicted);
         if level.is_none() && access.whole_line && self.coherence.active_cores <= 1 {
-            core.caches.fill_absent(line, self.account.newest(line), &mut self.evicted);
+            core.caches.fill_absent(line, true, self.account.newest(line), &mut self.evicted);
             level = Some(0);
             self.include_soon(index, line);
         }

@@ -771,7 +771,7 @@ impl Machine {
         if dirty {
             newest = Some(version);
         }
-        for core in &mut self.cores {
+        for core in self.cores.iter_mut().filter(|core| core.active) {
             let (dirty, version) = core.caches.take(line);
             if dirty {
                 newest = Some(version);

@@ -363,6 +363,8 @@ pub struct Machine {
     depths: Vec<(&'static str, u64)>,
     /// A batch ended because the program has yet to do what comes next.
     starved: bool,
+    /// Until when nothing happens but what the hardware thread of the batch does.
+    alone_until_ps: u64,
     /// What is followed of files, where power may fail.
     followed: Option<Box<power::Followed>>,
     /// The same where they lie in main memory.
@@ -542,6 +544,7 @@ impl Machine {
             spare: Vec::new(),
             depths: Vec::new(),
             starved: false,
+            alone_until_ps: 0,
             followed: None,
             followed_lines: None,
             syncing: Syncing::default(),
@@ -670,8 +673,9 @@ impl Machine {
         match event_ps {
             Some(at_ps) if at_ps <= now_ps => self.happen(at_ps),
             _ => {
-                let horizon_ps = self.horizon_ps(first).min(event_ps.unwrap_or(u64::MAX));
-                self.run_batch(first, horizon_ps)
+                let (others_ps, event_ps) = (self.horizon_ps(first), event_ps.unwrap_or(u64::MAX));
+                self.alone_until_ps = if others_ps == u64::MAX { event_ps } else { 0 };
+                self.run_batch(first, others_ps.min(event_ps))
             }
         }
     }
@@ -711,6 +715,7 @@ impl Machine {
         if at_ps > MOST_TIME_PS {
             return Err(MachineError::TooLong);
         }
+        self.alone_until_ps = 0;
         if self.organization.next_event_ps().is_some_and(|next_ps| next_ps <= at_ps) {
             let mut responses = std::mem::take(&mut self.responses);
             self.organization.advance(at_ps, &mut responses);
@@ -887,6 +892,7 @@ impl Machine {
             spare: Vec::new(),
             depths: Vec::new(),
             starved: false,
+            alone_until_ps: 0,
             followed: self.followed.clone(),
             followed_lines: self.followed_lines.clone(),
             syncing: self.syncing.clone(),

@@ -221,47 +221,51 @@ impl Machine {
         (line, write, whole): (u64, bool, bool),
         now_ps: u64,
     ) -> usize {
-        let absent = whole && self.is_off_chip(line);
-        let caches = &mut self.cores[core].caches;
-        debug_assert!(!absent || !caches.contains(line) && !self.shared.contains(line));
-        if !absent && caches.hit_first(line, write) {
+        if self.cores[core].caches.hit_first(line, write) {
             return 0;
         }
-        let takes = write && caches.is_shared(line);
+        let absent = self.is_off_chip(line);
+        let caches = &mut self.cores[core].caches;
+        debug_assert!(!absent || !caches.contains(line) && !self.shared.contains(line));
+        let takes = write && !absent && caches.is_shared(line);
         if takes {
             caches.set_shared(line, false);
-        }
-        if !absent && takes && caches.hit_first(line, write) {
-            self.claim(core, line, write, now_ps);
-            return self.cores[core].caches.depth();
+            if caches.hit_first(line, write) {
+                self.claim(core, line, write, now_ps);
+                return self.cores[core].caches.depth();
+            }
         }
         let found = match absent {
             true => None,
             false => caches.hit_beyond(line, write, &mut self.evicted),
         };
         if found.is_none() {
+            let mut alone = absent;
             if whole {
-                caches.fill_absent(line, 0, &mut self.evicted);
+                caches.fill_absent(line, true, 0, &mut self.evicted);
                 if self.shared.inclusive_level().is_some() {
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 }
             } else {
-                if self.shared.access(line, &mut self.dropped).is_some() {
+                if !absent && self.shared.access(line, &mut self.dropped).is_some() {
                     self.account.shared_hits += 1;
-                } else if self.another_holds(core, line) {
+                } else if !absent && self.another_holds(core, line) {
                     self.account.cache_transfers += 1;
                 } else {
+                    alone = true;
                     self.account.memory_reads += 1;
                     self.warm_in_memory(core, line, false, now_ps);
-                    self.shared.fill(line, false, 0, &mut self.dropped);
+                    self.shared.fill_absent(line, false, 0, &mut self.dropped);
                 }
                 self.warm_ahead(core, line, now_ps);
                 let caches = &mut self.cores[core].caches;
-                caches.fill(line, write, 0, &mut self.evicted);
+                caches.fill_absent(line, write, 0, &mut self.evicted);
             }
             self.cores[core].caches.set_shared(line, false);
             self.note_on_chip(line);
-            self.claim(core, line, write, now_ps);
+            if !alone || now_ps + self.fixed.lookahead_ps >= self.alone_until_ps {
+                self.claim(core, line, write, now_ps);
+            }
         } else if takes {
             self.claim(core, line, write, now_ps);
         }
