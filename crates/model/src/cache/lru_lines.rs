@@ -47,18 +47,25 @@ impl LruLines {
     /// Uses `line`, which becomes dirty if `write`; whether it is there.
     #[inline]
     pub fn access(&mut self, line: u64, write: bool) -> bool {
+        self.access_if(line, write, || true)
+    }
+
+    /// The same; but a line that is clean is there for a write only where it may become dirty.
+    #[inline]
+    pub fn access_if(&mut self, line: u64, write: bool, may: impl FnOnce() -> bool) -> bool {
         let key = key(line);
-        let dirty = DIRTY * u64::from(write);
         let set = self.set(line);
         // Most hits are of the line that was used last.
-        if set[0] | DIRTY == key {
-            set[0] |= dirty;
-            return true;
+        let found = if set[0] | DIRTY == key { Some(0) } else { find(set, key) };
+        let Some(way) = found else { return false };
+        let entry = set[way];
+        if write && entry & DIRTY == 0 && !may() {
+            return false;
         }
-        let Some(way) = find(set, key) else { return false };
-        let entry = set[way] | dirty;
-        set.copy_within(..way, 1);
-        set[0] = entry;
+        if way > 0 {
+            set.copy_within(..way, 1);
+        }
+        set[0] = entry | DIRTY * u64::from(write);
         true
     }
 

@@ -134,16 +134,17 @@ impl Stack {
     }
 
     /// Whether the first level has the line: the fast path. A write makes it dirty, and does not hit a
-    /// line that is shared.
+    /// line that is shared, which is clean.
     #[inline]
     pub fn hit_first(&mut self, line: u64, write: bool) -> bool {
-        !(write && self.is_shared(line)) && self.levels[0].access(line, write)
+        let (any_shared, shared) = (self.any_shared, &self.shared);
+        self.levels[0].access_if(line, write, || !(any_shared && is_among(shared, line)))
     }
 
     /// Whether a line, if it is in the stack, may be in others.
     #[inline]
     pub fn is_shared(&self, line: u64) -> bool {
-        self.any_shared && self.shared.get(line >> 6) >> (line & 63) & 1 != 0
+        self.any_shared && is_among(&self.shared, line)
     }
 
     /// A line of the stack may be in others from now on, or is in none.
@@ -341,6 +342,12 @@ impl Stack {
             any_shared: self.any_shared,
         }
     }
+}
+
+/// Whether a line is among those that are kept by 64.
+#[inline]
+fn is_among(lines: &CowMap<u64>, line: u64) -> bool {
+    lines.get(line >> 6) >> (line & 63) & 1 != 0
 }
 
 #[cfg(test)]

@@ -128,8 +128,11 @@ impl Machine {
     /// The others give up a line, or keep it clean and shared; what one has written goes to the shared caches
     /// where it is read, and with the line where it is written.
     fn ask_others(&mut self, core: usize, line: u64, write: bool, now_ps: u64) -> Others {
-        self.take_posted(line, now_ps);
         let mut others = Others::default();
+        if self.is_off_chip(line) {
+            return others;
+        }
+        self.take_posted(line, now_ps);
         for (index, other) in self.cores.iter_mut().enumerate() {
             if index == core || !other.active {
                 continue;
