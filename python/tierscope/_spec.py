@@ -169,6 +169,11 @@ class LargePageTlb(_Spec):
     second_level_ways: int | None = None
     """Associativity of the second level."""
 
+    shares_second_level: bool | None = None
+    """Its entries of the second level are those of the smallest pages, which both sizes share: it
+    matters where huge pages lie beside small ones (`os.transparent_huge_pages`).
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tlb(_Spec):
@@ -205,7 +210,8 @@ class Tlb(_Spec):
     """
 
     large: Sequence[LargePageTlb] | None = None
-    """Entries for larger pages than the smallest, where `os.page` is one.
+    """Entries for larger pages than the smallest, where `os.page` is one or
+    `os.transparent_huge_pages` makes some.
 
     For a size that is not here, entries are those above.
     """
@@ -400,6 +406,13 @@ class Os(_Spec):
 
     page: str | None = None
     """Page size of translation and of the page cache. A size such as ``"64GiB"``."""
+
+    transparent_huge_pages: Literal["never", "madvise", "always"] | None = None
+    """Whether anonymous memory gets huge pages, of 512 pages each, where it can.
+
+    ``"never"``: Nowhere. ``"madvise"``: Where the program has asked for them (madvise(2),
+    `MADV_HUGEPAGE`). ``"always"``: Wherever the program has not refused them (`MADV_NOHUGEPAGE`).
+    """
 
     allocation: Literal["contiguous", "fragmented"] | None = None
     """How frames are given out on first touch.

@@ -44,6 +44,7 @@ int main(int argc, char **argv)
     char *memory = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(memory != MAP_FAILED);
     memory[0] = 1;
+    CHECK(madvise(memory, 1 << 20, MADV_HUGEPAGE) == 0);
     memory = mremap(memory, 1 << 20, 2 << 20, MREMAP_MAYMOVE);
     CHECK(memory != MAP_FAILED);
     CHECK(munmap(memory, 2 << 20) == 0);

@@ -286,11 +286,13 @@ fn mappings_are_recorded_with_their_files_and_ranges() {
         panic!("anonymous memory follows, not {:?}", calls[mapped + 5]);
     };
     assert_eq!((length, flags, none), (1 << 20, MAP_WRITABLE, NO_FILE));
-    let Call::Remap { old_address, old_length, new_address, new_length } = calls[mapped + 6] else {
-        panic!("it is resized, not {:?}", calls[mapped + 6]);
+    let advice = Advice::Huge as u64;
+    assert_eq!(calls[mapped + 6], Call::Advise { address: memory, length: 1 << 20, advice });
+    let Call::Remap { old_address, old_length, new_address, new_length } = calls[mapped + 7] else {
+        panic!("it is resized, not {:?}", calls[mapped + 7]);
     };
     assert_eq!((old_address, old_length, new_length), (memory, 1 << 20, 2 << 20));
-    assert_eq!(calls[mapped + 7], Call::Unmap { address: new_address, length: 2 << 20 });
+    assert_eq!(calls[mapped + 8], Call::Unmap { address: new_address, length: 2 << 20 });
 }
 
 #[test]

@@ -177,6 +177,25 @@ fn a_walk_is_a_level_shorter_for_pages_of_a_larger_size() {
     assert_eq!(translation_ps(2 << 20, "2MiB", 12, &five), 4 * L1_PS);
 }
 
+/// The same of huge pages that are made of pages of 4 KiB.
+fn huge_translation_ps(pages: u64, sets: Sets<'_>) -> u64 {
+    let huge: Vec<_> =
+        [("os.transparent_huge_pages", "always")].into_iter().chain(sets.iter().copied()).collect();
+    translation_ps(2 << 20, "4KiB", pages, &huge)
+}
+
+#[test]
+fn huge_pages_have_entries_of_their_own_beside_those_of_pages_or_share_the_second_level() {
+    let second_ps = 7 * CYCLE_PS;
+    assert_eq!([4, 8, 16].map(|pages| huge_translation_ps(pages, &[])), [0, second_ps, L1_PS]);
+    let shared = LARGE.replace("ways = 4 }]", "ways = 4, shares_second_level = true }]");
+    let shared = [("processor.tlb.large", &*shared)];
+    // 32 entries, in 8 sets by the number of the huge page.
+    assert_eq!([4, 32, 64].map(|pages| huge_translation_ps(pages, &shared)), [0, second_ps, L1_PS]);
+    let none = [("processor.tlb.walk_cache_entries", "0")];
+    assert_eq!(huge_translation_ps(12, &none), 3 * L1_PS, "a level less than of pages");
+}
+
 #[test]
 fn a_load_enters_the_window_one_instruction_before_its_edge_and_not_at_it() {
     let spec = oracle(&[&[("processor.reorder_window", "32")]]);

@@ -895,6 +895,7 @@ const CASES: &[Case] = &[
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
     case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),
+    case("os.transparent_huge_pages", ALL, "always", Chase(4096), "faults", Down),
     case("os.time_slice", ALL, "10us", Switches, "context_switches", Up),
     case("os.kernel_cpi", ALL, "2.0", Files, "time", Up),
     case("os.paths.fault.instructions", ALL, "9000", Updates, "owner:fault", Up),
@@ -1914,6 +1915,7 @@ const ALONE: [&str; 55] = [
     "processor.tlb.large.ways",
     "processor.tlb.large.second_level_entries",
     "processor.tlb.large.second_level_ways",
+    "processor.tlb.large.shares_second_level",
     // Of machines, varied in `tests/laws/machine.rs`.
     "processor.caches.access_energy",
     "device.capacity",

@@ -63,6 +63,8 @@ const CHANGES: &[Sets<'static>] = &[
     &[("os.time_slice", "1us")],
     &[("os.time_slice", "30us")],
     &[("os.allocation", "fragmented")],
+    &[("os.transparent_huge_pages", "always")],
+    &[("os.transparent_huge_pages", "always"), ("storage.dram_capacity", "8MiB")],
     &[("os.page", "8KiB")],
     &[("os.page", "16KiB")],
     FREE_KERNEL,
