@@ -570,6 +570,10 @@ impl FeedStream {
 }
 
 impl Stream for FeedStream {
+    fn tells_mappings(&self) -> bool {
+        true
+    }
+
     fn wait(&mut self, thread: ThreadId) -> bool {
         let cursor = self.cursors.entry(thread).or_default();
         if cursor.current.is_some() {

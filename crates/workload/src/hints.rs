@@ -157,6 +157,10 @@ impl Hinted {
 }
 
 impl Stream for Hinted {
+    fn tells_mappings(&self) -> bool {
+        self.inner.tells_mappings()
+    }
+
     fn pull(
         &mut self,
         thread: ThreadId,

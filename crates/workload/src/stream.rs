@@ -87,6 +87,12 @@ pub trait Stream: Send {
     /// A second stream that stands where this one stands, and goes on by itself.
     fn fork(&self) -> Box<dyn Stream>;
 
+    /// Whether its calls tell of all memory that the program maps, so that what else it uses is its image and its
+    /// stack: of recorded programs.
+    fn tells_mappings(&self) -> bool {
+        false
+    }
+
     /// Memory that the workload maps and files that it has, where that is known before it runs: of generators.
     fn footprint(&self) -> Option<Footprint> {
         None

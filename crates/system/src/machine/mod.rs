@@ -416,6 +416,9 @@ impl Machine {
         let pages_to = spec.paging();
         let mut paging =
             Paging::new(os, tlb.levels, organization.memory_bytes(), pages_to, spec.seed);
+        if stream.tells_mappings() {
+            paging.all_is_mapped();
+        }
         if let Some(cache) = spec.build_buffer_cache() {
             paging.add_buffer_cache(cache);
         }

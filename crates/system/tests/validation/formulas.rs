@@ -190,7 +190,7 @@ fn huge_pages_have_entries_of_their_own_beside_those_of_pages_or_share_the_secon
     assert_eq!([4, 8, 16].map(|pages| huge_translation_ps(pages, &[])), [0, second_ps, L1_PS]);
     let shared = LARGE.replace("ways = 4 }]", "ways = 4, shares_second_level = true }]");
     let shared = [("processor.tlb.large", &*shared)];
-    // 32 entries, in 8 sets by the number of the huge page.
+    // 32 entries, in sets by the number of the huge page.
     assert_eq!([4, 32, 64].map(|pages| huge_translation_ps(pages, &shared)), [0, second_ps, L1_PS]);
     let none = [("processor.tlb.walk_cache_entries", "0")];
     assert_eq!(huge_translation_ps(12, &none), 3 * L1_PS, "a level less than of pages");

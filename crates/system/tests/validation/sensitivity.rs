@@ -895,7 +895,8 @@ const CASES: &[Case] = &[
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
     case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),
-    case("os.transparent_huge_pages", ALL, "always", Chase(4096), "faults", Down),
+    case("os.transparent_huge_pages", ALL, "always", Chase(4096), "faults", Down)
+        .with(&[("storage.dram_capacity", "32MiB")]),
     case("os.time_slice", ALL, "10us", Switches, "context_switches", Up),
     case("os.kernel_cpi", ALL, "2.0", Files, "time", Up),
     case("os.paths.fault.instructions", ALL, "9000", Updates, "owner:fault", Up),
@@ -1857,7 +1858,7 @@ fn every_value_of_every_preset_has_a_line_here_and_every_line_has_a_value() {
 
 /// Values that devices alone have and machines have not: `tests/laws/alone.rs` and `tests/laws/alone_store.rs`
 /// vary them.
-const ALONE: [&str; 55] = [
+const ALONE: [&str; 56] = [
     // Of files in memory and of swap, varied in `validation/shmem.rs`.
     "storage.swap_capacity",
     "storage.tmpfs.capacity",

@@ -24,8 +24,12 @@ pub(super) struct Huge {
     /// Since 4.14 swap takes them as a whole where it has room (`CONFIG_THP_SWAP`), and since 6.14 advice that pages may be
     /// dropped frees their tables of entries as well (`CONFIG_PT_RECLAIM`).
     is_new: bool,
+    /// What no call has mapped is the program's image and stack, which get none: of recorded programs.
+    all_is_mapped: bool,
     /// The first virtual page of each.
     all: BTreeSet<u64>,
+    /// How often a fault has waited for room for one, by its first page.
+    waited: BTreeMap<u64, u32>,
 }
 
 impl Huge {
@@ -34,7 +38,9 @@ impl Huge {
             Box::new(Huge {
                 always: os.transparent_huge_pages == TransparentHugePages::Always,
                 is_new: policy.release().is_none_or(|release| release == Release::V6_18),
+                all_is_mapped: false,
                 all: BTreeSet::new(),
+                waited: BTreeMap::new(),
             })
         })
     }
@@ -72,13 +78,18 @@ impl Paging {
         self.huge.is_some() && self.frames.get(frame).huge
     }
 
+    /// Calls tell of all memory of the program but its image and its stack.
+    pub fn all_is_mapped(&mut self) {
+        self.huge.iter_mut().for_each(|huge| huge.all_is_mapped = true);
+    }
+
     /// Whether there may be huge pages.
     pub fn makes_huge_pages(&self) -> bool {
         self.huge.is_some()
     }
 
     /// The virtual pages of the huge page that a fault of a page may make: all of one mapping that is to have huge pages,
-    /// and without a table of entries yet. Whether the program has asked for it.
+    /// or where nothing is mapped, and without a table of entries or an entry yet. Whether the program has asked for it.
     fn huge_range(&self, page: u64) -> Option<(Range<u64>, bool)> {
         let huge = self.huge.as_ref()?;
         if self.space.table_frame(0, page).is_some() {
@@ -88,12 +99,16 @@ impl Paging {
         let (is_covered, advice) = match self.space.find(page) {
             Some((_, Mapping { file: Some(_), .. })) => return None,
             Some((_, mapping)) => (self.space.is_of_alike(pages.clone(), &mapping), mapping.huge),
+            None if huge.all_is_mapped => return None,
             None => {
                 let gap = self.space.gap(page);
                 (gap.start <= pages.start && pages.end <= gap.end, None)
             }
         };
-        (is_covered && advice.unwrap_or(huge.always)).then_some((pages, advice == Some(true)))
+        let may = is_covered && advice.unwrap_or(huge.always);
+        // What has moved there, or is a fork's, may have found no frame for its table.
+        let may = may && self.space.touched(pages.start, PAGES).is_empty();
+        may.then_some((pages, advice == Some(true)))
     }
 
     /// Whether a fault of a page gets a huge page. Whoever has asked for one reclaims for it; others take what is there
@@ -107,7 +122,10 @@ impl Paging {
         let Some((_, reclaims)) = self.huge_range(page) else { return Ok(Room::None) };
         let Some(limits) = &self.limits else { return Ok(Room::There) };
         let most = limits.memory;
-        let mut tries = if reclaims { MOST_TRIES } else { 0 };
+        let waited = self.huge.as_mut().and_then(|huge| huge.waited.remove(&first_of(page)));
+        let waited = waited.unwrap_or(0);
+        let may_reclaim = reclaims && PAGES <= most;
+        let mut tries = if may_reclaim { MOST_TRIES.saturating_sub(waited) } else { 0 };
         while self.reclaim.pages() + PAGES > most {
             if tries == 0 {
                 return Ok(self.no_room_for_huge());
@@ -115,6 +133,9 @@ impl Paging {
             let reclaimed = self.counters.reclaimed_pages;
             self.reclaim_pages(Reclaimer::Group, PAGES, work, held)?;
             if self.reclaim.pages() + PAGES > most && self.is_swapping_out() {
+                if let Some(huge) = &mut self.huge {
+                    huge.waited.insert(first_of(page), waited + 1);
+                }
                 return Ok(Room::Soon);
             }
             tries = if self.counters.reclaimed_pages > reclaimed { tries - 1 } else { 0 };
@@ -127,7 +148,8 @@ impl Paging {
     }
 
     fn is_swapping_out(&self) -> bool {
-        self.transfers.iter().any(|(_, transfer)| transfer.write && transfer.swap)
+        let is_written = |it: &Transfer| it.write && it.swap && it.moves == Moves::Pages;
+        self.transfers.iter().any(|(_, transfer)| is_written(transfer))
     }
 
     fn no_room_for_huge(&mut self) -> Room {
@@ -177,8 +199,37 @@ impl Paging {
     pub(super) fn split_for_unmapping(&mut self, pages: Range<u64>) -> Vec<u64> {
         let mut all = self.split_within(pages.clone());
         all.retain(|first| pages.start <= *first && *first + PAGES <= pages.end);
-        self.counters.huge_page_splits -= all.len() as u64;
+        let splits = &mut self.counters.huge_page_splits;
+        *splits = splits.saturating_sub(all.len() as u64);
         all
+    }
+
+    /// Pages of a range move by so many: huge pages that stay aligned move as a whole, with their tables
+    /// (`move_huge_pmd`), and others are split. Where those begin that do, and their tables.
+    pub(super) fn lift_huge(&mut self, pages: Range<u64>, by: u64) -> Vec<(u64, u64)> {
+        let Some(huge) = &self.huge else { return Vec::new() };
+        let all: Vec<u64> = huge.all.range(first_of(pages.start)..pages.end).copied().collect();
+        let mut lifted = Vec::new();
+        for first in all {
+            let is_within = pages.start <= first && first + PAGES <= pages.end;
+            if !is_within || !by.is_multiple_of(PAGES) {
+                self.split_huge(first);
+            } else if let Some(table) = self.space.take_table(first) {
+                self.huge.iter_mut().for_each(|huge| _ = huge.all.remove(&first));
+                lifted.push((first, table));
+            }
+        }
+        lifted
+    }
+
+    /// Huge pages that were lifted are somewhere else from now on.
+    pub(super) fn put_huge(&mut self, lifted: Vec<(u64, u64)>, by: u64) {
+        let Some(huge) = &mut self.huge else { return };
+        for (first, table) in lifted {
+            let to = first.wrapping_add(by);
+            huge.all.insert(to);
+            self.space.set_table_frame(0, to, table);
+        }
     }
 
     /// The program needs pages of a range no longer: tables of entries that serve these alone go, where they do.

@@ -130,16 +130,6 @@ impl Paging {
             let file = m.file.map(|(file, first)| (file, first + from - at));
             Mapping { file, pages: new_pages, ..m }
         });
-        if from != to {
-            self.unmap(new, new_length);
-        }
-        let nameless = self.nameless_in(from, old_pages);
-        let kept = old_pages.min(new_pages);
-        self.split_within(from..from.saturating_add(old_pages));
-        let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
-        // What the old place mapped is not gone, but mapped by the new one in a moment.
-        self.release_range(from, old_pages);
-        self.space.unmap(from, old_pages);
         let default = Mapping {
             pages: new_pages,
             file: None,
@@ -148,8 +138,26 @@ impl Paging {
             pattern: Pattern::Normal,
             huge: None,
         };
-        self.space.map(to, mapping.unwrap_or(default));
+        let mapping = mapping.unwrap_or(default);
+        if from == to {
+            if new_pages < old_pages {
+                self.unmap_pages(from + new_pages, old_pages - new_pages);
+            }
+            return self.space.map(to, mapping);
+        }
+        self.unmap(new, new_length);
+        let nameless = self.nameless_in(from, old_pages);
+        let kept = old_pages.min(new_pages);
+        let by = to.wrapping_sub(from);
+        let huge = self.lift_huge(from..from.saturating_add(kept), by);
+        let entries: Vec<Pte> = (0..kept).map(|i| self.space.take(from + i)).collect();
+        // What the old place mapped is not gone, but mapped by the new one in a moment.
+        self.release_range(from, old_pages);
+        self.space.unmap(from, old_pages);
+        self.drop_tables(from..from.saturating_add(old_pages));
+        self.space.map(to, mapping);
         self.drop_unmapped(nameless);
+        self.put_huge(huge, by);
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);
         }
@@ -161,8 +169,10 @@ impl Paging {
             Pte::Swapped(slot) if self.sharing.entries_of(slot) > 1 => {}
             Pte::Swapped(slot) => self.slot_pages.set(slot, to + 1),
             Pte::Present { frame, .. } => {
-                self.effects.push(Effect::Shootdown(from));
                 let info = self.frames.get_mut(frame);
+                if info.head(frame) == frame {
+                    self.effects.push(Effect::Shootdown(from));
+                }
                 if info.mapped_at == from {
                     info.mapped_at = to;
                 }
@@ -198,17 +208,15 @@ impl Paging {
             self.drop_tables_of_advice(start..start.saturating_add(pages));
             return Ok(());
         }
-        // What is advised becomes a mapping of its own.
-        [start, start.saturating_add(pages)].into_iter().for_each(|page| self.split_at(page));
         if advice == Advice::Random as u64 {
-            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Random);
+            self.advise_mappings(start, pages, |mapping| mapping.pattern = Pattern::Random);
         } else if advice == Advice::Sequential as u64 {
-            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Sequential);
+            self.advise_mappings(start, pages, |mapping| mapping.pattern = Pattern::Sequential);
         } else if advice == Advice::Normal as u64 {
-            self.space.advise(start, pages, |mapping| mapping.pattern = Pattern::Normal);
+            self.advise_mappings(start, pages, |mapping| mapping.pattern = Pattern::Normal);
         } else if advice == Advice::Huge as u64 || advice == Advice::NoHuge as u64 {
             let is_wanted = advice == Advice::Huge as u64;
-            self.space.advise(start, pages, |mapping| mapping.huge = Some(is_wanted));
+            self.advise_mappings(start, pages, |mapping| mapping.huge = Some(is_wanted));
         } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
             for (file, pages) in self.space.files_in(start, pages) {
                 if self.is_in_swap(file) {
@@ -221,6 +229,21 @@ impl Paging {
             }
         }
         Ok(())
+    }
+
+    /// What is advised otherwise than what lies around it is a mapping of its own from now on.
+    fn advise_mappings(&mut self, start: u64, pages: u64, set: impl Fn(&mut Mapping)) {
+        for end in [start, start.saturating_add(pages)] {
+            let changes = self.space.find(end).is_some_and(|(_, mapping)| {
+                let mut advised = mapping;
+                set(&mut advised);
+                advised != mapping
+            });
+            if changes {
+                self.split_at(end);
+            }
+        }
+        self.space.advise(start, pages, set);
     }
 
     /// Sets a file's size; pages beyond it are dropped.

@@ -744,7 +744,10 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<bool, OsError> {
-        for level in 0..self.levels {
+        // Where huge pages may come, a table of entries says that one may not: it is made last.
+        let from_top = self.huge.is_some();
+        for nth in 0..self.levels {
+            let level = if from_top { self.levels - 1 - nth } else { nth };
             if self.space.table_frame(level, page).is_none() {
                 let Some(frame) = self.allocate(Owner::Kernel, work, held)? else {
                     return Ok(false);

@@ -141,7 +141,8 @@ impl Memory for Evictor<'_> {
             Evicted::Busy
         });
         if matches!(evicted, Evicted::Freed | Evicted::Writing) {
-            self.pages += if info.huge { Frame::HUGE } else { 1 };
+            let of_huge = || self.huge.last().map_or(0, |(_, written)| written.len() as u64);
+            self.pages += if info.huge { of_huge() } else { 1 };
             self.paging.counters.readahead_wasted += u64::from(info.cached.ahead);
         }
         evicted

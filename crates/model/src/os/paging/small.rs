@@ -233,6 +233,7 @@ impl Memory {
         loop {
             if let Pte::Present { frame, writable } = self.paging.entry(page)
                 && (writable || !write)
+                && self.paging.tables_exist(page)
                 && !self.paging.is_protected(frame)
             {
                 self.paging.touch(frame);

@@ -230,6 +230,7 @@ impl Paging {
     pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
         let info = self.frames.get_mut(frame);
         info.dirty = true;
+        info.leaves = false;
         if info.transfer == 0
             && let Some(slot) = std::mem::take(&mut info.slot).checked_sub(1)
         {

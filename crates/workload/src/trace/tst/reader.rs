@@ -156,6 +156,10 @@ impl TstReader {
 }
 
 impl Stream for TstReader {
+    fn tells_mappings(&self) -> bool {
+        true
+    }
+
     fn pull(
         &mut self,
         thread: ThreadId,

@@ -218,9 +218,26 @@ fn a_fork_a_move_and_the_end_of_a_mapping_split_it() {
     assert_eq!(counts(&paging), [4, 0, 1, 0]);
     assert!(is_huge(&paging, PAGES) && !is_huge(&paging, 2 * PAGES), "as the mapping ends in it");
     let (from, bytes) = (3 * PAGES * PAGE, PAGES * PAGE);
-    let moved = paging.entry(3 * PAGES + 1);
+    let (moved, free) = (paging.entry(3 * PAGES + 1), paging.frames.free());
     paging.remap(from, bytes, 20 * PAGES * PAGE, bytes);
-    assert_eq!((counts(&paging), paging.entry(20 * PAGES + 1)), ([4, 0, 2, 0], moved));
+    assert_eq!((counts(&paging), paging.entry(20 * PAGES + 1)), ([4, 0, 1, 0], moved));
+    assert!(is_huge(&paging, 20 * PAGES) && !is_huge(&paging, 3 * PAGES), "it moves as a whole");
+    touch(&mut paging, 20 * PAGES + 1, true);
+    assert_eq!((paging.entry(20 * PAGES + 1), paging.frames.free()), (moved, free));
+    paging.remap(20 * PAGES * PAGE, bytes, 30 * PAGES * PAGE + PAGE, bytes);
+    assert_eq!((counts(&paging), paging.entry(30 * PAGES + 2)), ([4, 0, 2, 0], moved));
+    touch(&mut paging, 30 * PAGES + 2, true);
+    assert_eq!(
+        counts(&paging),
+        [4, 0, 2, 0],
+        "what has moved there without a table is no new page"
+    );
+    assert_eq!(paging.entry(30 * PAGES + 2), moved);
+    paging.take_effects();
+    paging.remap(0, 2 * bytes, 0, 3 * bytes);
+    paging.remap(0, 3 * bytes, 0, 2 * bytes);
+    assert!(is_huge(&paging, 0) && is_huge(&paging, PAGES), "what stays where it is stays huge");
+    assert!((2 * PAGES..3 * PAGES).all(|page| paging.entry(page) == Pte::None));
     paging.fork_process(0, 1, &mut Vec::new(), &|_| false).expect("there is room");
     assert_eq!(counts(&paging), [4, 0, 4, 0]);
     assert!((0..8 * PAGES).all(|page| !is_huge(&paging, page)));
@@ -301,6 +318,43 @@ fn who_has_not_asked_takes_pages_where_the_group_is_full() {
     let faults = counts(&paging)[0];
     touch(&mut paging, 21 * PAGES, true);
     assert_eq!((counts(&paging)[0], counts(&paging)[1]), (faults, 2));
+}
+
+#[test]
+fn of_a_recorded_program_what_no_call_has_mapped_gets_none() {
+    let mut paging = always(8 * PAGES);
+    paging.all_is_mapped();
+    map(&mut paging, 0..PAGES);
+    touch(&mut paging, 2 * PAGES, true);
+    assert_eq!(counts(&paging), [0; 4], "its image and its stack");
+    touch(&mut paging, 0, true);
+    assert_eq!(counts(&paging), [1, 0, 0, 0]);
+}
+
+#[test]
+fn who_could_never_have_one_does_not_wait_for_it() {
+    let mut paging = memory(32 * PAGES, TransparentHugePages::Always, |spec| {
+        spec.memory_limit = Some(Size::from_bytes((PAGES - 1) * PAGE));
+    });
+    map(&mut paging, 0..4 * PAGES);
+    advise(&mut paging, 0..4 * PAGES, Advice::Huge);
+    for page in 0..2 * PAGES {
+        touch(&mut paging, page, true);
+    }
+    assert_eq!(counts(&paging), [0, 2, 0, 0]);
+}
+
+#[test]
+fn advice_that_changes_nothing_leaves_it_as_it_is() {
+    let mut paging = always(8 * PAGES);
+    map(&mut paging, 0..4 * PAGES);
+    touch(&mut paging, PAGES, true);
+    for advice in [Advice::WillNeed, Advice::Normal] {
+        advise(&mut paging, PAGES + 3..PAGES + 9, advice);
+    }
+    assert!(is_huge(&paging, PAGES));
+    advise(&mut paging, PAGES + 3..PAGES + 9, Advice::Sequential);
+    assert!(!is_huge(&paging, PAGES));
 }
 
 #[test]
