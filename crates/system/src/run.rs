@@ -196,6 +196,11 @@ pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), St
                  not move them in time",
                 "",
             ),
+            _ if system.pages_huge_pages() => (
+                "pages out huge pages (os.transparent_huge_pages), for which its kernel keeps more memory free and \
+                 reclaims more in one go than a unit sees",
+                "set os.transparent_huge_pages=never to have none, or ",
+            ),
             _ if system.prefetches() && !untimed => (
                 "has a DRAM cache that prefetches, which depends on time more closely than what is passed \
                  over keeps it",

@@ -271,6 +271,12 @@ impl SystemSpec {
         self.hybrid.as_ref().is_some_and(|hybrid| hybrid.prefetch_pages > 0)
     }
 
+    /// Whether it makes huge pages, and pages them out.
+    pub(crate) fn pages_huge_pages(&self) -> bool {
+        let makes = self.os.as_ref().is_some_and(|os| !os.transparent_huge_pages.is_never());
+        makes && self.paging().is_some()
+    }
+
     /// Whether it is a device alone: it has no processor, and is given the requests of a memory trace.
     pub fn stands_alone(&self) -> bool {
         self.the_organization().is_some_and(OrganizationDescription::stands_alone)

@@ -602,6 +602,9 @@ fn what_cannot_be_sampled_is_refused() {
     for options in [&sampling(US, 10), &untimed] {
         assert!(refused(&nodes, options).contains("two nodes of memory"));
     }
+    let huge = [("os.transparent_huge_pages", "always")];
+    assert!(refused(&system("storage/quick", &huge), &sampling(US, 10)).contains("huge pages"));
+    assert!(Machine::new(&system("oracle/quick", &huge), gups(9, 1), &sampling(US, 10)).is_ok());
     let prefetches = system("hybrid/quick", &[]);
     let told = refused(&prefetches, &sampling(US, 10));
     assert!(told.contains("a DRAM cache that prefetches") && told.contains("--warming untimed"));
