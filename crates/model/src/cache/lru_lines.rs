@@ -65,7 +65,7 @@ impl LruLines {
         if way > 0 {
             set.copy_within(..way, 1);
         }
-        set[0] = entry | DIRTY * u64::from(write);
+        set[0] = entry | (DIRTY * u64::from(write));
         true
     }
 

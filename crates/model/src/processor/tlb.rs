@@ -119,7 +119,7 @@ const OF_HUGE: u64 = 1 << 62;
 
 /// The number under which a table has the huge page that a page is in.
 fn huge_of(page: u64) -> u64 {
-    page / HUGE | OF_HUGE
+    (page / HUGE) | OF_HUGE
 }
 
 /// Where the entries of huge pages are. A level without a table has them in that of pages.
@@ -468,7 +468,7 @@ mod tests {
     fn huge_pages_are_forgotten_with_their_process_and_walked_a_level_less() {
         const SHIFT: u32 = 36;
         let mut tlb = with_huge(true);
-        let page = |process: u64| process << SHIFT | 3 * HUGE;
+        let page = |process: u64| (process << SHIFT) | (3 * HUGE);
         let frame = Translation { frame: 0, writable: true };
         for process in 0..2 {
             tlb.enter(process, 12);
