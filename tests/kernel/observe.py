@@ -379,13 +379,30 @@ def with_ext4(work: Path, observe: Observe) -> list[dict[str, object]]:
         subprocess.run(["losetup", "--detach", loop], check=True)
 
 
-def main() -> None:
-    """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def asked(about: str) -> argparse.Namespace:
+    """What the command line of an observer asks for, of which the first line says what it does."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("output", type=Path, help="where to write what was seen")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=4, help="patterns of each kind")
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def write(arguments: argparse.Namespace, seen: dict[str, object]) -> None:
+    """Writes what was seen, and of which kernel and patterns."""
+    observed = {
+        "kernel": platform.release().split("-")[0],
+        "machine": platform.machine(),
+        "page_bytes": PAGE,
+        "seed": arguments.seed,
+        **seen,
+    }
+    arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
+
+
+def main() -> None:
+    """The command."""
+    arguments = asked(__doc__)
     if lacks := missing():
         raise SystemExit("observe.py: this computer lacks " + ", ".join(lacks))
     around = Path("/sys/kernel/debug/fault_around_bytes")
@@ -395,16 +412,12 @@ def main() -> None:
         def all_in(root: Path, io_pages: int, log: Path | None) -> list[dict[str, object]]:
             return observe_all(root, trace, io_pages, arguments, log)
 
-        observed = {
-            "kernel": platform.release().split("-")[0],
-            "machine": platform.machine(),
-            "page_bytes": PAGE,
+        seen = {
             "fault_around_bytes": int(around.read_text()) if around.exists() else 65536,
-            "seed": arguments.seed,
             "single_pages": with_fuse(work, all_in),
             "large_folios": with_ext4(work, all_in),
         }
-    arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
+    write(arguments, seen)
 
 
 if __name__ == "__main__":

@@ -9,12 +9,8 @@ at the end (/proc/self/smaps). It needs root, memory control groups of version 1
 pages and a computer that has no other swap in use; what is missing is said.
 """
 
-import argparse
 import ctypes
-import json
 import mmap
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -23,9 +19,9 @@ from pathlib import Path
 
 import huge_patterns
 from huge_patterns import DROP, FILL, HUGE_PAGES, LIMIT_PAGES, Pattern
-from observe import PAGE, libc
-from observe_reclaim import GROUPS, Group
-from observe_shmem import page_cluster, swap
+from observe import PAGE, asked, libc, write
+from observe_reclaim import Group
+from observe_shmem import needs_swap, page_cluster, swap
 
 TIMES = 5
 HUGE = Path("/sys/kernel/mm/transparent_hugepage")
@@ -144,19 +140,10 @@ def runs(pattern: Pattern) -> dict[str, object]:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path, help="where to write what was seen")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--each", type=int, default=4, help="patterns of each kind")
-    arguments = parser.parse_args()
-    if os.geteuid() != 0:
-        raise SystemExit("observe_huge.py: only root can make control groups and add swap")
-    if not (GROUPS / "memory.stat").exists():
-        raise SystemExit("observe_huge.py: this computer lacks control groups of version 1")
+    arguments = asked(__doc__)
+    needs_swap("observe_huge.py")
     if not (HUGE / "enabled").exists() or "[never]" in (HUGE / "enabled").read_text():
         raise SystemExit("observe_huge.py: this computer makes no transparent huge pages")
-    if len(Path("/proc/swaps").read_text().splitlines()) > 1:
-        raise SystemExit("observe_huge.py: this computer has swap already; swapoff -a")
     found = []
     with (
         tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/var/tmp") as name,
@@ -171,14 +158,7 @@ def main() -> None:
             with page_cluster(power):
                 found.append(about | {"cluster_pages": 1 << power} | runs(pattern))
             print(about["name"], file=sys.stderr)
-    observed = {
-        "kernel": platform.release().split("-")[0],
-        "machine": platform.machine(),
-        "page_bytes": PAGE,
-        "seed": arguments.seed,
-        "runs": found,
-    }
-    arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
+    write(arguments, {"runs": found})
 
 
 if __name__ == "__main__":

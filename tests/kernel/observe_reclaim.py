@@ -12,9 +12,7 @@ missing is said.
 import argparse
 import base64
 import ctypes
-import json
 import os
-import platform
 import re
 import struct
 import sys
@@ -200,11 +198,7 @@ def observe_all(
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path, help="where to write what was seen")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--each", type=int, default=4, help="patterns of each kind")
-    arguments = parser.parse_args()
+    arguments = observe.asked(__doc__)
     lacks = observe.missing()
     if not (GROUPS / "memory.stat").exists():
         lacks.append("memory control groups of version 1")
@@ -217,16 +211,12 @@ def main() -> None:
         def all_in(root: Path, io_pages: int, _: Path | None) -> list[dict[str, object]]:
             return observe_all(root, trace, io_pages, arguments)
 
-        observed = {
-            "kernel": platform.release().split("-")[0],
-            "machine": platform.machine(),
-            "page_bytes": PAGE,
+        seen = {
             "fault_around_bytes": int(around.read_text()) if around.exists() else 65536,
-            "seed": arguments.seed,
             "file_pages": FILE_PAGES,
             "runs": observe.with_ext4(work, all_in),
         }
-    arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
+    observe.write(arguments, seen)
 
 
 if __name__ == "__main__":

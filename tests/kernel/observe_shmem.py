@@ -8,10 +8,7 @@ of the file's pages were in memory at once (cachestat). It needs root, memory co
 version 1, and a computer that has no other swap in use; what is missing is said.
 """
 
-import argparse
-import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -20,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import reclaim_patterns
-from observe import PAGE, Mapping
+from observe import PAGE, Mapping, asked, write
 from observe_reclaim import GROUPS, Group, encoded, in_cache
 from reclaim_patterns import LIMIT_PAGES, Pattern
 
@@ -69,6 +66,16 @@ def page_cluster(power: int) -> Iterator[None]:
         yield
     finally:
         PAGE_CLUSTER.write_text(before)
+
+
+def needs_swap(observer: str) -> None:
+    """Ends an observer that cannot add swap, or tell what a control group swaps."""
+    if os.geteuid() != 0:
+        raise SystemExit(f"{observer}: only root can make control groups, mount and add swap")
+    if not (GROUPS / "memory.stat").exists():
+        raise SystemExit(f"{observer}: this computer lacks control groups of version 1")
+    if len(Path("/proc/swaps").read_text().splitlines()) > 1:
+        raise SystemExit(f"{observer}: this computer has swap already; swapoff -a")
 
 
 def swapped() -> tuple[int, int]:
@@ -124,17 +131,8 @@ def runs(pattern: Pattern, path: Path) -> dict[str, object]:
 
 def main() -> None:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("output", type=Path, help="where to write what was seen")
-    parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--each", type=int, default=4, help="patterns of each kind")
-    arguments = parser.parse_args()
-    if os.geteuid() != 0:
-        raise SystemExit("observe_shmem.py: only root can mount a tmpfs and add swap")
-    if not (GROUPS / "memory.stat").exists():
-        raise SystemExit("observe_shmem.py: this computer lacks control groups of version 1")
-    if len(Path("/proc/swaps").read_text().splitlines()) > 1:
-        raise SystemExit("observe_shmem.py: this computer has swap already; swapoff -a")
+    arguments = asked(__doc__)
+    needs_swap("observe_shmem.py")
     found = []
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/var/tmp") as name:
         work = Path(name)
@@ -149,14 +147,7 @@ def main() -> None:
                 about = {"name": about["name"], "half": about["half"], "cluster_pages": 1 << power}
                 found.append(about | seen)
                 print(about["name"], file=sys.stderr)
-    observed = {
-        "kernel": platform.release().split("-")[0],
-        "machine": platform.machine(),
-        "page_bytes": PAGE,
-        "seed": arguments.seed,
-        "runs": found,
-    }
-    arguments.output.write_text(json.dumps(observed, separators=(",", ":")) + "\n")
+    write(arguments, {"runs": found})
 
 
 if __name__ == "__main__":

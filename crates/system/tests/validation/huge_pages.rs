@@ -5,7 +5,7 @@
 //!
 //! `TIERSCOPE_OBSERVED_HUGE=FILE` compares with what was observed on this computer instead (`make kernel`).
 
-use super::support::{ANONYMOUS, Sums, call, observation, run as system_run, system};
+use super::support::{ANONYMOUS, Sums, apart, call, observation, run as system_run, system};
 use serde::Deserialize;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_WRITABLE, NO_FILE};
@@ -88,13 +88,6 @@ fn machine(run: &Run) -> Sums {
         ("storage.swap_capacity", "256MiB"),
     ];
     system_run(&system("storage/970-pro", &[&sets]), &[program(run)])
-}
-
-/// How far a number lies outside those of the kernel's runs, in parts of the nearest, or of so many.
-fn apart(model: u64, kernel: &[u64], least_whole: u64) -> f64 {
-    let (least, most) = (kernel.iter().min().unwrap_or(&0), kernel.iter().max().unwrap_or(&0));
-    let nearest = model.clamp(*least, *most);
-    (model as f64 - nearest as f64) / nearest.max(least_whole) as f64
 }
 
 /// How far a count of a pattern may lie outside.

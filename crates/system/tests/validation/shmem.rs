@@ -7,7 +7,7 @@
 
 use super::reclaim::from_base64;
 use super::support::{
-    ANONYMOUS, MAPPED, Sums, call, observation, run as system_run, system, try_run,
+    ANONYMOUS, MAPPED, Sums, apart, call, observation, run as system_run, system, try_run,
 };
 use serde::Deserialize;
 use tierscope_workload::Op;
@@ -94,13 +94,6 @@ fn near(run: &Run) -> [f64; 2] {
     [if is_little_larger { 0.70 } else { 0.08 }, 0.15]
 }
 
-/// How far a number lies outside those of the kernel's runs, in parts of the nearest.
-fn apart(model: u64, kernel: impl Iterator<Item = u64> + Clone) -> f64 {
-    let (least, most) = (kernel.clone().min().unwrap_or(0), kernel.max().unwrap_or(0));
-    let nearest = model.clamp(least, most);
-    (model as f64 - nearest as f64) / nearest as f64
-}
-
 /// Pages that come back from swap and that go there are as many as in the kernel's runs of each pattern of a half.
 fn nearly_the_same(half: &str) {
     let observed: Observed = observation("TIERSCOPE_OBSERVED_SHMEM", "shmem-6.18.json");
@@ -108,18 +101,16 @@ fn nearly_the_same(half: &str) {
     for run in observed.runs.iter().filter(|run| run.half == half) {
         let sums = machine(run);
         let [ins, outs] = [sums.counter("swap_in_pages"), sums.counter("swap_out_pages")];
-        let kernel_ins = run.seen.iter().map(|seen| seen.swap_in_pages);
-        let kernel_outs = run.seen.iter().map(|seen| seen.swap_out_pages);
-        let found = [apart(ins, kernel_ins.clone()), apart(outs, kernel_outs.clone())];
+        let kernel_ins: Vec<u64> = run.seen.iter().map(|seen| seen.swap_in_pages).collect();
+        let kernel_outs: Vec<u64> = run.seen.iter().map(|seen| seen.swap_out_pages).collect();
+        let found = [apart(ins, &kernel_ins, 1), apart(outs, &kernel_outs, 1)];
         println!(
-            "Linux {}, {half}, {}, {} at once: {ins} in ({:+.1} %), the kernel {:?}; {outs} out ({:+.1} %), the kernel {:?}",
+            "Linux {}, {half}, {}, {} at once: {ins} in ({:+.1} %), the kernel {kernel_ins:?}; {outs} out ({:+.1} %), the kernel {kernel_outs:?}",
             observed.kernel,
             run.name,
             run.cluster_pages,
             100.0 * found[0],
-            kernel_ins.collect::<Vec<_>>(),
             100.0 * found[1],
-            kernel_outs.collect::<Vec<_>>(),
         );
         if found.iter().zip(near(run)).any(|(found, near)| found.abs() > near) {
             differ.push((&run.name, found));

@@ -194,3 +194,10 @@ pub fn observations<T: serde::de::DeserializeOwned>(variable: &str, committed: &
 pub fn observation<T: serde::de::DeserializeOwned>(variable: &str, committed: &str) -> T {
     observations(variable, &[committed]).remove(0)
 }
+
+/// How far a number lies outside those of the kernel's runs, in parts of the nearest of them, or of so many.
+pub fn apart(model: u64, kernel: &[u64], least_whole: u64) -> f64 {
+    let (least, most) = (kernel.iter().min().unwrap_or(&0), kernel.iter().max().unwrap_or(&0));
+    let nearest = model.clamp(*least, *most);
+    (model as f64 - nearest as f64) / nearest.max(least_whole) as f64
+}

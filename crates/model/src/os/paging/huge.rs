@@ -60,6 +60,11 @@ fn first_of(page: u64) -> u64 {
     page & !(PAGES - 1)
 }
 
+/// Whether all of a huge page, or of the table of entries in its place, lies within a range.
+fn is_within(first: u64, pages: &Range<u64>) -> bool {
+    pages.start <= first && first + PAGES <= pages.end
+}
+
 /// The least that is to be free where huge pages are made, so that memory does not become a mixture of what can be moved
 /// and what cannot (`set_recommended_min_free_kbytes`, mm/khugepaged.c), of x86-64: two blocks of pages in each zone, and
 /// nine more, but a twentieth of memory at most.
@@ -100,10 +105,7 @@ impl Paging {
             Some((_, Mapping { file: Some(_), .. })) => return None,
             Some((_, mapping)) => (self.space.is_of_alike(pages.clone(), &mapping), mapping.huge),
             None if huge.all_is_mapped => return None,
-            None => {
-                let gap = self.space.gap(page);
-                (gap.start <= pages.start && pages.end <= gap.end, None)
-            }
+            None => (is_within(pages.start, &self.space.gap(page)), None),
         };
         let may = is_covered && advice.unwrap_or(huge.always);
         // What has moved there, or is a fork's, may have found no frame for its table.
@@ -187,32 +189,38 @@ impl Paging {
         Some(head + page - pages.start)
     }
 
+    /// The first pages of the huge pages that have a page of a range.
+    fn huge_in(&self, pages: &Range<u64>) -> Vec<u64> {
+        let within = first_of(pages.start)..pages.end;
+        self.huge.iter().flat_map(|huge| huge.all.range(within.clone()).copied()).collect()
+    }
+
     /// The huge pages that have a page of a range become pages, which stay where they are (`__split_huge_pmd`).
-    pub(super) fn split_within(&mut self, pages: Range<u64>) -> Vec<u64> {
-        let Some(huge) = &self.huge else { return Vec::new() };
-        let all: Vec<u64> = huge.all.range(first_of(pages.start)..pages.end).copied().collect();
-        all.iter().for_each(|first| self.split_huge(*first));
-        all
+    pub(super) fn split_within(&mut self, pages: Range<u64>) {
+        self.huge_in(&pages).into_iter().for_each(|first| self.split_huge(first));
     }
 
     /// Pages of a range are unmapped: of a huge page that is not within it the others stay, as pages. Those that are.
     pub(super) fn split_for_unmapping(&mut self, pages: Range<u64>) -> Vec<u64> {
-        let mut all = self.split_within(pages.clone());
-        all.retain(|first| pages.start <= *first && *first + PAGES <= pages.end);
-        let splits = &mut self.counters.huge_page_splits;
-        *splits = splits.saturating_sub(all.len() as u64);
+        let mut all = self.huge_in(&pages);
+        all.retain(|first| {
+            let goes = is_within(*first, &pages);
+            if goes {
+                self.part_huge(*first)
+            } else {
+                self.split_huge(*first)
+            }
+            goes
+        });
         all
     }
 
     /// Pages of a range move by so many: huge pages that stay aligned move as a whole, with their tables
     /// (`move_huge_pmd`), and others are split. Where those begin that do, and their tables.
     pub(super) fn lift_huge(&mut self, pages: Range<u64>, by: u64) -> Vec<(u64, u64)> {
-        let Some(huge) = &self.huge else { return Vec::new() };
-        let all: Vec<u64> = huge.all.range(first_of(pages.start)..pages.end).copied().collect();
         let mut lifted = Vec::new();
-        for first in all {
-            let is_within = pages.start <= first && first + PAGES <= pages.end;
-            if !is_within || !by.is_multiple_of(PAGES) {
+        for first in self.huge_in(&pages) {
+            if !is_within(first, &pages) || !by.is_multiple_of(PAGES) {
                 self.split_huge(first);
             } else if let Some(table) = self.space.take_table(first) {
                 self.huge.iter_mut().for_each(|huge| _ = huge.all.remove(&first));
@@ -237,11 +245,9 @@ impl Paging {
         if self.huge.as_ref().is_none_or(|huge| !huge.is_new) {
             return;
         }
-        for first in self.space.tables_in(pages.clone()) {
-            if pages.start <= first && first + PAGES <= pages.end {
-                self.drop_table(first);
-            }
-        }
+        let mut served = self.space.tables_in(pages.clone());
+        served.retain(|first| is_within(*first, &pages));
+        served.into_iter().for_each(|first| self.drop_table(first));
     }
 
     /// A mapping ends at a page from now on: the huge page across it is split (`vma_adjust_trans_huge`).
@@ -252,8 +258,12 @@ impl Paging {
     }
 
     fn split_huge(&mut self, first: u64) {
-        let Some(head) = self.dissolve(first) else { return };
         self.counters.huge_page_splits += 1;
+        self.part_huge(first);
+    }
+
+    fn part_huge(&mut self, first: u64) {
+        let Some(head) = self.dissolve(first) else { return };
         let young = self.frames.get(head).young;
         (head + 1..head + PAGES).for_each(|frame| self.frames.get_mut(frame).young = young);
         if self.ages_pages() {
@@ -279,9 +289,9 @@ impl Paging {
             return;
         }
         for first in self.space.tables_in(unmapped) {
-            let gap = self.space.gap(first);
-            let is_unused = gap.start <= first && first + PAGES <= gap.end;
-            if is_unused && self.space.touched(first, PAGES).is_empty() {
+            if is_within(first, &self.space.gap(first))
+                && self.space.touched(first, PAGES).is_empty()
+            {
                 self.drop_table(first);
             }
         }

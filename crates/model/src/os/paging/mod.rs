@@ -657,7 +657,7 @@ impl Paging {
     /// A page-table entry of a frame is used.
     #[inline]
     fn use_frame(&mut self, frame: u64) {
-        let frame = self.frames.get(frame).head(frame);
+        let frame = if self.huge.is_some() { self.frames.get(frame).head(frame) } else { frame };
         self.frames.get_mut(frame).young = true;
         self.note_use(frame);
     }
