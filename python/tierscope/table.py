@@ -97,6 +97,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_journal_rows(systems),
         *_block_layer_rows(systems),
         *_huge_page_rows(systems),
+        *_locked_rows(systems),
         *_tiering_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
@@ -439,6 +440,12 @@ def _huge_page_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         *row("  huge pages swapped out whole", lambda c: fmt.count(c["huge_page_swap_outs"])),
         *row("  huge pages split", lambda c: fmt.count(c["huge_page_splits"])),
     ]
+
+
+def _locked_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """A row of memory that programs have locked; none where none has."""
+    row = _row_of(systems, "locked_pages")
+    return row("Pages locked in memory", lambda c: fmt.count(c["locked_pages"]))
 
 
 def _tiering_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

@@ -15,7 +15,8 @@ use std::ffi::CString;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use tierscope_workload::op::{
-    Advice, Buffer, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, MOST_FURTHER_BUFFERS, NO_FILE,
+    Advice, Buffer, LOCK_ON_FAULT, MAP_HEAP, MAP_LOCKED, MAP_NO_ACCESS, MAP_POPULATE, MAP_SHARED,
+    MAP_WRITABLE, MOST_FURTHER_BUFFERS, NO_FILE, POPULATE,
 };
 use tierscope_workload::{Call, FileId, FileInfo, ThreadId};
 
@@ -253,6 +254,8 @@ fn may_block(recorder: &Recorder, number: i64, arguments: [u64; 6]) -> bool {
         | libc::SYS_mprotect
         | libc::SYS_mremap
         | libc::SYS_madvise
+        | libc::SYS_fadvise64
+        | libc::SYS_munlock
         | libc::SYS_brk
         | libc::SYS_open
         | libc::SYS_openat
@@ -367,6 +370,33 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         }),
         libc::SYS_brk => move_heap_end(recorder, result, out),
         libc::SYS_madvise => out.extend(advice(a)),
+        libc::SYS_mprotect | libc::SYS_pkey_mprotect => {
+            let flags = rights(a[2] as i32);
+            out.push(Call::Protect { address: a[0], length: whole_pages(a[1]), flags });
+        }
+        libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock => {
+            let (address, length) = pages_around(a[0], a[1]);
+            let on_fault = number == libc::SYS_mlock2 && a[2] & MLOCK_ONFAULT != 0;
+            out.push(match number {
+                libc::SYS_munlock => Call::Unlock { address, length },
+                _ if on_fault => Call::Lock { address, length, flags: LOCK_ON_FAULT },
+                _ => Call::Lock { address, length, flags: 0 },
+            });
+        }
+        libc::SYS_mlockall => out.push(Call::LockAll { process: 0, flags: a[0] }),
+        libc::SYS_munlockall => out.push(Call::LockAll { process: 0, flags: 0 }),
+        libc::SYS_fadvise64 => {
+            let advice = advice_on_file(a[3] as i32);
+            out.extend(advice.zip(file_of(recorder, descriptor)).map(|(advice, file)| {
+                Call::AdviseFile { file, offset: a[1], length: a[2], advice: advice as u64 }
+            }));
+        }
+        // `ksys_readahead`, mm/readahead.c.
+        libc::SYS_readahead if a[2] > 0 => {
+            let [offset, length, advice] = [a[1], a[2], Advice::WillNeed as u64];
+            let file = file_of(recorder, descriptor);
+            out.extend(file.map(|file| Call::AdviseFile { file, offset, length, advice }));
+        }
         libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
             opened(recorder, slot.calls(), result as i32, out);
         }
@@ -447,6 +477,21 @@ fn whole_pages(length: u64) -> u64 {
     length.checked_next_multiple_of(PAGE_BYTES).unwrap_or(length)
 }
 
+/// The whole pages that have some of a range: where they begin, and their bytes (`do_mlock`, mm/mlock.c).
+fn pages_around(address: u64, length: u64) -> (u64, u64) {
+    let within = address % PAGE_BYTES;
+    (address - within, whole_pages(length.saturating_add(within)))
+}
+
+/// What a protection lets a program do, as flags of a mapping.
+fn rights(protection: i32) -> u64 {
+    match protection & (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) {
+        libc::PROT_NONE => MAP_NO_ACCESS,
+        some if some & libc::PROT_WRITE != 0 => MAP_WRITABLE,
+        _ => 0,
+    }
+}
+
 /// Tells the sink of a new file. Files are announced in the order of their numbers, because the
 /// process is locked from the one to the other.
 fn announce(recorder: &Recorder, new: NewFile) {
@@ -466,11 +511,14 @@ fn mapping(recorder: &Recorder, a: [u64; 6], address: u64) -> Call {
     let flags = a[3] as i32;
     let file = if flags & libc::MAP_ANONYMOUS != 0 { None } else { file_of(recorder, a[4] as i32) };
     let shared = if flags & libc::MAP_SHARED != 0 { MAP_SHARED } else { 0 };
-    let writable = if a[2] as i32 & libc::PROT_WRITE != 0 { MAP_WRITABLE } else { 0 };
+    let locked = if flags & libc::MAP_LOCKED != 0 { MAP_LOCKED } else { 0 };
+    // With the second nothing comes at once since 2.6.23 (mmap(2)).
+    let populates = flags & (libc::MAP_POPULATE | libc::MAP_NONBLOCK) == libc::MAP_POPULATE;
+    let populated = if populates { MAP_POPULATE } else { 0 };
     Call::Map {
         address,
         length: whole_pages(a[1]),
-        flags: shared | writable,
+        flags: shared | rights(a[2] as i32) | locked | populated,
         file: file.unwrap_or(NO_FILE),
         offset: if file.is_some() { a[5] } else { 0 },
     }
@@ -497,7 +545,31 @@ fn move_heap_end(recorder: &Recorder, end: u64, out: &mut Vec<Call>) {
     });
 }
 
+/// Of mlock2 (include/uapi/asm-generic/mman-common.h).
+const MLOCK_ONFAULT: u64 = 1;
+
+fn advice_on_file(advice: i32) -> Option<Advice> {
+    Some(match advice {
+        libc::POSIX_FADV_NORMAL => Advice::Normal,
+        libc::POSIX_FADV_RANDOM => Advice::Random,
+        libc::POSIX_FADV_SEQUENTIAL => Advice::Sequential,
+        libc::POSIX_FADV_WILLNEED => Advice::WillNeed,
+        libc::POSIX_FADV_DONTNEED => Advice::DontNeed,
+        libc::POSIX_FADV_NOREUSE => Advice::NoReuse,
+        _ => return None,
+    })
+}
+
 fn advice(a: [u64; 6]) -> Option<Call> {
+    let [read, write] = POPULATE;
+    let how = match a[2] as i32 {
+        libc::MADV_POPULATE_READ => Some(read),
+        libc::MADV_POPULATE_WRITE => Some(write),
+        _ => None,
+    };
+    if let Some(how) = how {
+        return Some(Call::Populate { address: a[0], length: whole_pages(a[1]), how });
+    }
     let advice = match a[2] as i32 {
         libc::MADV_NORMAL => Advice::Normal,
         libc::MADV_RANDOM => Advice::Random,

@@ -3,7 +3,10 @@
 mod common;
 
 use common::{guest, record, scratch_file};
-use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{
+    Advice, LOCK_ON_FAULT, MAP_LOCKED, MAP_NO_ACCESS, MAP_POPULATE, MAP_SHARED, MAP_WRITABLE,
+    NO_FILE, POPULATE,
+};
 use tierscope_workload::{Call, FileId};
 
 /// What guests say that lack something, by their exit statuses.
@@ -99,6 +102,81 @@ fn syncs_of_a_range_of_a_file_system_and_of_all_are_recorded_as_such() {
     };
     assert_eq!((address % 4096, *length), (0, 4096), "what begins to be written later is none");
     assert_eq!(rest, [range(4096, 8192, 2), range(8192, 0, 7), all, all, all]);
+}
+
+/// Of an emulator or a computer that does not lock memory.
+const NO_LOCKS: i32 = 77;
+
+#[test]
+fn advice_on_a_file_and_memory_that_is_locked_or_asked_for_are_recorded_as_such() {
+    needs_qemu!();
+    let (status, file, calls) = calls_of("advice");
+    assert!([0, NO_LOCKS].contains(&status), "{status}");
+    let mut base = None;
+    let told: Vec<Call> = calls
+        .into_iter()
+        .filter(|call| match *call {
+            Call::Map { address, length, flags, .. } => {
+                let is_it = (length, flags) == (1 << 20, MAP_NO_ACCESS);
+                base = base.or(Some(address).filter(|_| is_it));
+                base.is_some()
+            }
+            Call::Advise { .. } | Call::Protect { .. } => base.is_some(),
+            Call::AdviseFile { .. } | Call::Lock { .. } | Call::Unlock { .. } => true,
+            Call::LockAll { .. } | Call::Populate { .. } => true,
+            _ => false,
+        })
+        .collect();
+    let advised = |offset, length, advice| {
+        let advice = advice as u64;
+        Call::AdviseFile { file, offset, length, advice }
+    };
+    let Some(address) = base else { panic!("memory is mapped: {told:?}") };
+    let map = |call: &Call| match *call {
+        Call::Map { length, flags, .. } => (length, flags),
+        _ => panic!("not a mapping: {call:?}"),
+    };
+    let (files, memory) = told.split_at(7);
+    assert_eq!(
+        files,
+        [
+            advised(0, 0, Advice::Normal),
+            advised(4096, 100, Advice::Random),
+            advised(8192, 200, Advice::Sequential),
+            advised(12288, 300, Advice::WillNeed),
+            advised(16384, 400, Advice::DontNeed),
+            advised(20480, 500, Advice::NoReuse),
+            advised(8192, 12288, Advice::WillNeed),
+        ],
+        "what fails, or asks for nothing, is none"
+    );
+    let [read, write] = POPULATE;
+    assert_eq!(map(&memory[0]), (1 << 20, MAP_NO_ACCESS));
+    assert_eq!(
+        memory[1..5],
+        [
+            Call::Protect { address, length: 65536, flags: MAP_WRITABLE },
+            Call::Protect { address: address + 65536, length: 4096, flags: 0 },
+            Call::Populate { address, length: 8192, how: read },
+            Call::Populate { address, length: 4096, how: write },
+        ]
+    );
+    if status == NO_LOCKS {
+        return;
+    }
+    assert_eq!(
+        memory[5..8],
+        [
+            Call::Lock { address, length: 8192, flags: 0 },
+            Call::Lock { address: address + 8192, length: 4096, flags: LOCK_ON_FAULT },
+            Call::Unlock { address, length: 8192 },
+        ],
+        "whole pages"
+    );
+    assert_eq!(map(&memory[8]), (8192, MAP_WRITABLE | MAP_LOCKED | MAP_POPULATE));
+    assert_eq!(map(&memory[9]), (8192, MAP_WRITABLE));
+    let all = |flags| Call::LockAll { process: 0, flags };
+    assert_eq!(memory[10..], [all(1), all(0)]);
 }
 
 /// Of a file system that cannot allocate blocks.

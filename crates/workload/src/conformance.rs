@@ -307,6 +307,7 @@ fn file(call: Call) -> Option<FileId> {
         | Call::SpliceRead { file, .. }
         | Call::SpliceWrite { file, .. }
         | Call::Allocate { file, .. }
+        | Call::AdviseFile { file, .. }
         | Call::MakeDirectory { file, .. }
         | Call::RemoveDirectory { file }
         | Call::Rename { file, .. }

@@ -157,6 +157,10 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::SyncFileRange { .. }
             | Call::Truncate { .. }
             | Call::Allocate { .. }
+            | Call::AdviseFile { .. }
+            | Call::Lock { .. }
+            | Call::LockAll { .. }
+            | Call::Populate { .. }
             | Call::Skip { .. }
             | Call::Fork { .. }
             | Call::Exec { .. }
@@ -185,6 +189,8 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Rename { .. }
             | Call::Link { .. }
             | Call::Unname { .. }
+            | Call::Unlock { .. }
+            | Call::Protect { .. }
             | Call::Within { .. },
         ) => false,
     }

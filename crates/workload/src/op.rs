@@ -184,10 +184,19 @@ pub const MAP_WRITABLE: u64 = 2;
 /// The mapping is the program's heap (brk): it behaves like other anonymous memory.
 pub const MAP_HEAP: u64 = 4;
 
+/// The mapping is locked in memory (`MAP_LOCKED`): its pages come at once, and stay.
+pub const MAP_LOCKED: u64 = 8;
+
+/// The mapping's pages come at once (`MAP_POPULATE`).
+pub const MAP_POPULATE: u64 = 16;
+
+/// Nothing may be done with the mapping yet (`PROT_NONE`).
+pub const MAP_NO_ACCESS: u64 = 32;
+
 /// `file` of a mapping that has none.
 pub const NO_FILE: FileId = FileId::MAX;
 
-/// Advice on a mapping, as `madvise` gives it.
+/// Advice on a mapping, as `madvise` gives it, or on a file (`posix_fadvise`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Advice {
@@ -205,7 +214,21 @@ pub enum Advice {
     Huge = 5,
     /// No huge pages are wanted (`MADV_NOHUGEPAGE`).
     NoHuge = 6,
+    /// What is used will not be used again (`POSIX_FADV_NOREUSE`).
+    NoReuse = 7,
 }
+
+/// A flag of [`Call::Lock`]: pages stay once they are touched, and are not brought to memory before
+/// (`MLOCK_ONFAULT`).
+pub const LOCK_ON_FAULT: u64 = 1;
+
+/// The flags of [`Call::LockAll`] (include/uapi/asm-generic/mman.h): what is mapped is locked, what will be is, and
+/// either once it is touched only.
+pub const LOCK_ALL: [u64; 3] = [1, 2, 4];
+
+/// How [`Call::Populate`] brings pages to memory, as loads or as stores would (`MADV_POPULATE_READ`,
+/// `MADV_POPULATE_WRITE`).
+pub const POPULATE: [u64; 2] = [0, 1];
 
 /// The flags of sync_file_range (linux/fs.h): to wait for pages that are being written, to begin to write those
 /// that are dirty, and to wait for what is being written then.
@@ -397,6 +420,19 @@ calls! {
     /// Says, before anything else does of a file or directory, in which directory its name is: there from the start with so
     /// many bytes, or to be made. Of others it is the topmost.
     Within = 38 { file: FileId, parent: FileId, size: u64 },
+    /// Advice on a range of a file, to its end where `length` is 0 (posix_fadvise, readahead); see [`Advice`].
+    AdviseFile = 39 { file: FileId, offset: u64, length: u64, advice: u64 },
+    /// Locks a range in memory and brings its pages there (mlock, mlock2); `flags` are [`LOCK_ON_FAULT`] or none.
+    Lock = 40 { address: u64, length: u64, flags: u64 },
+    /// A range is locked no longer (munlock).
+    Unlock = 41 { address: u64, length: u64 },
+    /// Locks all memory of a process as [`LOCK_ALL`] says (mlockall); without flags none is locked from now on (munlockall).
+    LockAll = 42 { process: u64, flags: u64 },
+    /// Brings the pages of a range to memory (madvise), see [`POPULATE`].
+    Populate = 43 { address: u64, length: u64, how: u64 },
+    /// What may be done with a range from now on (mprotect): of the flags of a mapping [`MAP_WRITABLE`] and
+    /// [`MAP_NO_ACCESS`].
+    Protect = 44 { address: u64, length: u64, flags: u64 },
 }
 
 /// Modes of fallocate (include/uapi/linux/falloc.h). None of them: blocks are allocated, and the file grows.

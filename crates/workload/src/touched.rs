@@ -6,12 +6,15 @@ mod pages;
 #[cfg(test)]
 mod tests;
 
-use crate::op::{Advice, Call, FLAG_WRITTEN, Op, OpKind, ThreadId};
+use crate::op::{
+    Advice, Call, FLAG_WRITTEN, LOCK_ALL, LOCK_ON_FAULT, MAP_LOCKED, MAP_NO_ACCESS, MAP_POPULATE,
+    Op, OpKind, ThreadId,
+};
 use crate::order::Order;
 use crate::stream::{Pull, Stream, StreamError};
 use mappings::{Backing, Mappings};
 use pages::{FilePages, Memory};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Unit in which a footprint is counted.
 pub const PAGE_BYTES: u64 = 4096;
@@ -21,6 +24,8 @@ const AT_ONCE: usize = 1 << 16;
 const TURN: usize = 1 << 10;
 /// Bytes that one call reads or writes at most (read(2), *Notes*).
 const MOST_MOVED_BYTES: u64 = 0x7fff_f000;
+/// Bytes that one call brings to memory at most: more than machines have.
+const MOST_BROUGHT_BYTES: u64 = 1 << 38;
 
 /// What was touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +53,8 @@ impl Touched {
 /// over, or given back (madvise(2), `MADV_DONTNEED`) is gone, so that it does not count with what takes
 /// its place; and what is moved (mremap(2)) is the same memory. A mapping that the workload does not
 /// tell of, such as of a program's own image, or from before a process was forked, counts as memory.
-/// Threads take turns, in the order that they wait for each other: what runs at the same time on a
+/// What is locked or asked for (mlock(2), `MAP_POPULATE`, `MADV_POPULATE_READ`) counts as read, but not what
+/// mlockall(2) finds mapped. Threads take turns, in the order that they wait for each other: what runs at the same time on a
 /// machine does so here too, about. The count ends early where the workload says how much it maps and
 /// all of that has been touched.
 ///
@@ -108,6 +114,8 @@ struct Count {
     files: FilePages,
     /// Who forked a process.
     parents: HashMap<u64, u64>,
+    /// Processes that have what they map brought to memory at once.
+    locking: HashSet<u64>,
     /// Of memory that is no file's, the most so far, in pages.
     most_pages: u64,
 }
@@ -195,6 +203,14 @@ impl Count {
         self.memory.forget(start, end);
         self.mappings.unmap(start, end);
         self.parents.remove(&process);
+        self.locking.remove(&process);
+    }
+
+    /// A range is brought to memory.
+    fn bring(&mut self, address: u64, length: u64) {
+        if length > 0 {
+            self.access(address, length.min(MOST_BROUGHT_BYTES), false);
+        }
     }
 
     fn call(&mut self, call: Call) {
@@ -219,6 +235,23 @@ impl Count {
                 let (start, end) = pages_of(address, length);
                 self.memory.forget(start, end);
                 self.mappings.map(start, end, flags, file, offset / PAGE_BYTES);
+                let brings = flags & (MAP_LOCKED | MAP_POPULATE) != 0
+                    || self.locking.contains(&(start >> PROCESS_SHIFT));
+                if brings && flags & MAP_NO_ACCESS == 0 {
+                    self.bring(address, length);
+                }
+            }
+            Call::Lock { address, length, flags } if flags & LOCK_ON_FAULT == 0 => {
+                self.bring(address, length);
+            }
+            Call::Populate { address, length, .. } => self.bring(address, length),
+            Call::LockAll { process, flags } => {
+                let [_, future, on_fault] = LOCK_ALL;
+                if flags & (future | on_fault) == future {
+                    self.locking.insert(process);
+                } else {
+                    self.locking.remove(&process);
+                }
             }
             Call::Unmap { address, length } => {
                 let (start, end) = pages_of(address, length);

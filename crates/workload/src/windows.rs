@@ -264,6 +264,7 @@ fn needs_what_was_used(call: Call) -> bool {
                 | Call::SyncAll {}
                 | Call::SyncRange { .. }
                 | Call::SyncFileRange { .. }
+                | Call::AdviseFile { .. }
                 | Call::Truncate { .. }
                 | Call::Allocate { .. }
                 | Call::Fork { .. }

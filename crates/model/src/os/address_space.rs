@@ -6,6 +6,28 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use tierscope_kernel::cow::CowMap;
 
+/// What a program may do with a mapping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rights {
+    /// Nothing (`PROT_NONE`).
+    None,
+    /// Anything but store to it.
+    Read,
+    /// Store to it as well (`VM_WRITE`).
+    Write,
+}
+
+/// Whether the pages of a mapping stay in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lock {
+    /// Like any.
+    No,
+    /// They are brought there, and stay (`VM_LOCKED`).
+    All,
+    /// They stay once they were touched (`VM_LOCKONFAULT`).
+    OnFault,
+}
+
 /// A mapping: pages of a file, or anonymous memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
@@ -21,6 +43,32 @@ pub struct Mapping {
     pub pattern: Pattern,
     /// Whether huge pages are wanted, where there is advice on it.
     pub huge: Option<bool>,
+    /// What may be done with it.
+    pub rights: Rights,
+    /// Whether its pages stay in memory.
+    pub lock: Lock,
+}
+
+impl Mapping {
+    /// Anonymous memory like any.
+    pub fn anonymous(pages: u64) -> Mapping {
+        Mapping {
+            pages,
+            file: None,
+            shared: false,
+            heap: false,
+            pattern: Pattern::Normal,
+            huge: None,
+            rights: Rights::Write,
+            lock: Lock::No,
+        }
+    }
+
+    /// Whether what follows it is one with it (`can_vma_merge_after`, mm/vma.c).
+    fn goes_on_in(&self, next: &Mapping) -> bool {
+        let file = self.file.map(|(file, first)| (file, first + self.pages));
+        Mapping { pages: next.pages, file, ..*self } == *next
+    }
 }
 
 /// A page-table entry.
@@ -137,9 +185,24 @@ impl AddressSpace {
         true
     }
 
-    /// Sets the advice of a range: of each mapping there, as far as it is within.
+    /// Changes what is said of a range: of each mapping there, as far as it is within. Mappings that are alike then and
+    /// follow each other are one.
     pub fn advise(&mut self, start: u64, pages: u64, set: impl Fn(&mut Mapping)) {
         let end = start.saturating_add(pages);
+        self.change(start, end, set);
+        let first = self.mappings.range(..start).next_back().map_or(start, |(at, _)| *at);
+        let mut firsts: Vec<u64> = self.mappings.range(first..=end).map(|(at, _)| *at).collect();
+        firsts.reverse();
+        for pair in firsts.windows(2) {
+            let (at, mapping, next) = (pair[1], self.mappings[&pair[1]], self.mappings[&pair[0]]);
+            if at + mapping.pages == pair[0] && mapping.goes_on_in(&next) {
+                self.mappings.remove(&pair[0]);
+                self.mappings.insert(at, Mapping { pages: mapping.pages + next.pages, ..mapping });
+            }
+        }
+    }
+
+    fn change(&mut self, start: u64, end: u64, set: impl Fn(&mut Mapping)) {
         let mut page = start;
         while page < end {
             let Some((at, mapping)) = self.find(page) else {
@@ -308,14 +371,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn file(pages: u64, first: u64) -> Mapping {
-        Mapping {
-            pages,
-            file: Some((1, first)),
-            shared: true,
-            heap: false,
-            pattern: Pattern::Normal,
-            huge: None,
-        }
+        Mapping { file: Some((1, first)), shared: true, ..Mapping::anonymous(pages) }
     }
 
     #[test]
@@ -338,7 +394,19 @@ mod tests {
         assert_eq!(pattern(110), Pattern::Random);
         assert_eq!(pattern(119), Pattern::Random);
         assert_eq!(pattern(120), Pattern::Normal);
-        assert_eq!(space.find(115).unwrap().1.file, Some((1, 10)));
+        assert_eq!(
+            space.find(115),
+            Some((110, Mapping { pattern: Pattern::Random, ..file(10, 10) }))
+        );
+        // Other advice on a part of it, and the same on all again.
+        space.advise(105, 10, |mapping| mapping.pattern = Pattern::Sequential);
+        assert_eq!(space.mappings_in(0..200).len(), 4);
+        space.advise(90, 100, |mapping| mapping.pattern = Pattern::Normal);
+        assert_eq!(space.mappings_in(0..200), [(100, file(50, 0))]);
+        // What follows on it in memory, but not in the file, is another mapping.
+        space.map(150, file(10, 51));
+        space.advise(90, 100, |mapping| mapping.huge = None);
+        assert_eq!(space.mappings_in(0..200).len(), 2);
     }
 
     proptest! {

@@ -62,6 +62,8 @@ pub struct Frame {
     pub users: u32,
     /// It is a part of a huge page ([`Frame::head`]).
     pub huge: bool,
+    /// It stays in memory (`PG_mlocked`): of a huge page, what its first frame says holds for all.
+    pub locked: bool,
     /// What readahead knows of it.
     pub cached: Cached,
 }
@@ -95,6 +97,7 @@ impl Frame {
         leaves: false,
         users: 0,
         huge: false,
+        locked: false,
         cached: Cached { order: 0, marked: false, ahead: false },
     };
 }

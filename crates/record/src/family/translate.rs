@@ -128,6 +128,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                 Call::Fork { parent: self.process(), process, thread: (self.thread)(thread) }
             }
             Call::Exec { .. } => Call::Exec { process: self.process() },
+            Call::LockAll { flags, .. } => Call::LockAll { process: self.process(), flags },
             Call::Exit { .. } => Call::Exit { process: self.process() },
             Call::Wait { thread, sequence } => {
                 Call::Wait { thread: (self.thread)(thread), sequence }
@@ -147,6 +148,10 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             Call::Map { address, .. }
             | Call::Unmap { address, .. }
             | Call::Advise { address, .. }
+            | Call::Lock { address, .. }
+            | Call::Unlock { address, .. }
+            | Call::Populate { address, .. }
+            | Call::Protect { address, .. }
             | Call::Read { address, .. }
             | Call::Write { address, .. }
             | Call::ReadDirect { address, .. }
@@ -169,6 +174,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::SpliceRead { .. }
             | Call::SpliceWrite { .. }
             | Call::Allocate { .. }
+            | Call::AdviseFile { .. }
+            | Call::LockAll { .. }
             | Call::MakeDirectory { .. }
             | Call::RemoveDirectory { .. }
             | Call::ReadDirectory { .. }
@@ -206,6 +213,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::SpliceRead { file, .. }
             | Call::SpliceWrite { file, .. }
             | Call::Allocate { file, .. }
+            | Call::AdviseFile { file, .. }
             | Call::RemoveDirectory { file }
             | Call::ReadDirectory { file, .. }
             | Call::Truncate { file, .. } => {

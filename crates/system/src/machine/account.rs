@@ -918,6 +918,9 @@ impl Machine {
             let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];
             counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
         }
+        if os.locked_pages > 0 {
+            counters.insert("locked_pages".into(), os.locked_pages);
+        }
         if self.paging.moves_between_nodes() {
             let of_nodes = [
                 ("scanned_entries", os.scanned_entries),

@@ -25,10 +25,12 @@ pub(super) enum CallKind {
     Name,
     /// getdents64.
     List,
+    /// posix_fadvise, readahead.
+    Advise,
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 10] = [
+    const ALL: [(CallKind, &str); 11] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
@@ -39,6 +41,7 @@ impl CallKind {
         (CallKind::Allocate, "fallocate"),
         (CallKind::Name, "rename"),
         (CallKind::List, "getdents"),
+        (CallKind::Advise, "fadvise"),
     ];
 
     /// The kind of a call, if it is one on a file that may take long.
@@ -57,6 +60,7 @@ impl CallKind {
             Call::Allocate { .. } => CallKind::Allocate,
             Call::Rename { .. } => CallKind::Name,
             Call::ReadDirectory { .. } => CallKind::List,
+            Call::AdviseFile { .. } => CallKind::Advise,
             _ => return None,
         })
     }

@@ -8,12 +8,15 @@ use super::transfers::{buffers_of, check_range, of_buffers};
 use super::{Doing, Event, Machine, MachineError};
 use std::ops::Range;
 use tierscope_kernel::Stage;
+use tierscope_model::os::address_space::Lock;
 use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::paging::{
-    Area, DirectCall, Effect, Next, OsError, Paging, TransferId, Work,
+    Area, DirectCall, Effect, Next, OsError, Paging, Populate, TransferId, Unneeded, Work,
 };
 use tierscope_model::os::{InodeId, PathSpec};
-use tierscope_workload::op::{Advice, NO_FILE, SYNC_FILE_RANGE};
+use tierscope_workload::op::{
+    Advice, LOCK_ON_FAULT, MAP_POPULATE, NO_FILE, POPULATE, SYNC_FILE_RANGE,
+};
 use tierscope_workload::{Call, OpKind, ThreadId};
 
 impl Machine {
@@ -81,6 +84,7 @@ impl Machine {
             | Action::SpliceRead { .. }
             | Action::SpliceWrite { .. }
             | Action::CopyWrite { .. }
+            | Action::Populate { .. }
             | Action::Direct(_) => Some(&mut thread.held),
             _ => None,
         }
@@ -101,7 +105,8 @@ impl Machine {
         | Action::Direct(DirectCall { inode, .. })
         | Action::Settle(DirectCall { inode, .. })
         | Action::Sync { inode, .. }
-        | Action::SyncFileRange { inode, .. } = action
+        | Action::SyncFileRange { inode, .. }
+        | Action::Drop { inode, .. } = action
         {
             let area = Area::FILES + self.paging.name_of(inode);
             self.threads[self.contexts[index].thread].call_area = area;
@@ -230,6 +235,13 @@ impl Machine {
             Action::Durable => self.await_durable(index, now_ps)?,
             Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
             Action::SyncFileRange { .. } => self.sync_file_range(index, action)?,
+            Action::Drop { inode, first, past } => {
+                self.paging.drop_unneeded(inode, first..past);
+                self.paging.let_go_of_inode(inode);
+            }
+            Action::Populate { next, past, how } => {
+                self.populate(index, next..past, how, now_ps)?
+            }
             Action::SyncAll { inode, page } => {
                 let mut work = Vec::new();
                 let all = (inode, page)..(InodeId::MAX, u64::MAX);
@@ -303,6 +315,54 @@ impl Machine {
             self.paging.let_go_of_inode(inode);
         }
         Ok(())
+    }
+
+    /// Brings the next page of a range to memory, as a fault of it would (`faultin_page`, mm/gup.c).
+    fn populate(
+        &mut self,
+        index: usize,
+        pages: Range<u64>,
+        how: Populate,
+        now_ps: u64,
+    ) -> Result<(), MachineError> {
+        let Range { start, end: past } = pages;
+        let Some((page, write)) = self.paging.next_to_populate(start..past, how) else {
+            return Ok(());
+        };
+        let (decided, work) =
+            self.decide(|paging, work, held| paging.fault(page, write, now_ps, work, held))?;
+        self.account.faults += u64::from(matches!(decided, Next::Ready(_)));
+        let path = self.os.paths.fault;
+        self.proceed(index, decided, work, Action::Populate { next: page, past, how }, |_| {
+            let mut steps = path_steps(Stage::Fault, path, 1);
+            steps.push(Step::Act(Action::Populate { next: page + 1, past, how }));
+            steps
+        });
+        Ok(())
+    }
+
+    /// Writes what is dirty of a file's pages that are needed no longer, and drops what is clean then.
+    fn drop_steps(&mut self, inode: InodeId, unneeded: Unneeded) -> Vec<Step> {
+        let [_, write, _] = SYNC_FILE_RANGE;
+        let Unneeded { written: Range { start: first, end: past }, dropped } = unneeded;
+        self.paging.keep_inode(inode);
+        self.paging.keep_inode(inode);
+        vec![
+            Step::Act(Action::SyncFileRange { inode, first, next: first, past, flags: write }),
+            Step::Act(Action::Drop { inode, first: dropped.start, past: dropped.end }),
+        ]
+    }
+
+    /// Steps that bring a range of pages to memory.
+    fn populate_steps(&self, pages: Range<u64>, how: Populate) -> Option<Step> {
+        let Range { start: next, end: past } = pages;
+        (next < past).then_some(Step::Act(Action::Populate { next, past, how }))
+    }
+
+    /// The pages that have some of a range of bytes.
+    fn pages_of(&self, address: u64, length: u64) -> Range<u64> {
+        let page_bytes = 1 << self.fixed.page_shift;
+        address / page_bytes..address.saturating_add(length).div_ceil(page_bytes)
     }
 
     /// Waiting for all that is under way to files.
@@ -579,6 +639,10 @@ impl Machine {
             Call::Map { .. }
                 | Call::Unmap { .. }
                 | Call::Remap { .. }
+                | Call::Protect { .. }
+                | Call::Lock { .. }
+                | Call::Unlock { .. }
+                | Call::LockAll { .. }
                 | Call::Fork { .. }
                 | Call::Exec { .. }
                 | Call::Exit { .. }
@@ -590,10 +654,54 @@ impl Machine {
             Call::Map { address, length, flags, file, offset } => {
                 let mapped = if file == NO_FILE { file } else { self.inode_of(id, file)? };
                 self.paging.map(address, length, flags, mapped, offset);
+                if flags & MAP_POPULATE != 0 || self.paging.comes_at_once(address) {
+                    let pages = self.pages_of(address, length);
+                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                }
             }
             Call::Unmap { address, length } => self.paging.unmap(address, length),
             Call::Remap { old_address, old_length, new_address, new_length } => {
                 self.paging.remap(old_address, old_length, new_address, new_length);
+                // `mremap_to`, mm/mremap.c.
+                if new_length > old_length && self.paging.comes_at_once(new_address) {
+                    let pages = self.pages_of(new_address, new_length);
+                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                }
+            }
+            Call::Protect { address, length, flags } => {
+                if self.paging.protect_mappings(address, length, flags) {
+                    let pages = self.pages_of(address, length);
+                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                }
+            }
+            Call::Lock { address, length, flags } => {
+                let on_fault = flags & LOCK_ON_FAULT != 0;
+                let lock = if on_fault { Lock::OnFault } else { Lock::All };
+                self.paging.lock(address, length, lock);
+                if !on_fault {
+                    let pages = self.pages_of(address, length);
+                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                }
+            }
+            Call::Unlock { address, length } => self.paging.lock(address, length, Lock::No),
+            Call::LockAll { process, flags } => {
+                check_process(process, id)?;
+                let pages = self.paging.lock_all(process, flags);
+                steps.extend(self.populate_steps(pages, Populate::AsMapped));
+            }
+            Call::Populate { address, length, how } => {
+                let [read, _] = POPULATE;
+                let how = if how == read { Populate::Read } else { Populate::Write };
+                steps.extend(self.populate_steps(self.pages_of(address, length), how));
+            }
+            Call::AdviseFile { file, offset, length, advice } => {
+                if let Some(inode) = self.find_inode(id, file) {
+                    let (unneeded, work) = self.decide(|paging, work, held| {
+                        paging.advise_file(inode, (offset, length), advice, work, held)
+                    })?;
+                    steps.extend(self.work_steps(&work));
+                    steps.extend(unneeded.into_iter().flat_map(|it| self.drop_steps(inode, it)));
+                }
             }
             Call::Advise { address, length, advice } => {
                 let ((), work) = self.decide(|paging, work, held| {

@@ -9,7 +9,7 @@ use crate::sampling::{self, ByCause};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
-use tierscope_model::os::paging::{DirectCall, TransferId};
+use tierscope_model::os::paging::{DirectCall, Populate, TransferId};
 use tierscope_model::processor::window::Window;
 use tierscope_workload::op::Buffer;
 use tierscope_workload::site::UNKNOWN_SITE;
@@ -174,6 +174,10 @@ pub enum Action {
     /// Dirty pages of a file, from the next of a range on, are written, and those of the range waited for, as these
     /// flags say ([`tierscope_workload::op::SYNC_FILE_RANGE`]).
     SyncFileRange { inode: InodeId, first: u64, next: u64, past: u64, flags: u64 },
+    /// Pages of a file that are needed no longer are dropped.
+    Drop { inode: InodeId, first: u64, past: u64 },
+    /// Pages of a range are brought to memory, from the next one on.
+    Populate { next: u64, past: u64, how: Populate },
     /// A sync of all files goes on, with this page of this file.
     SyncAll { inode: InodeId, page: u64 },
     /// It has written their data.

@@ -1,6 +1,7 @@
 //! Whole machines against what they have to be: closed formulas, each other, every option, and
 //! committed counts. `docs/explanation/validation.md` says what each of these proves.
 
+mod advice;
 mod block_layer;
 mod block_requests;
 mod buffer_cache;

@@ -71,6 +71,11 @@ pub fn from_base64(text: &str) -> Vec<u8> {
     bytes
 }
 
+/// A step of a pattern: a page, and in the highest bit, whether it is a load.
+pub fn word_of(bytes: &[u8]) -> u64 {
+    u64::from(bytes[0]) | u64::from(bytes[1]) << 8
+}
+
 /// The page cache of a file in a memory of few pages, and a page table for all of the file.
 struct Limited {
     file_pages: u64,
@@ -314,7 +319,7 @@ fn compare(observed: &Observed, run: &Run) -> Agreement {
     assert_eq!(observed.page_bytes, PAGE_BYTES);
     let mut model = Model::new(run, observed);
     let steps = from_base64(&run.steps);
-    let mut steps = steps.chunks(2).map(|word| u64::from(word[0]) | u64::from(word[1]) << 8);
+    let mut steps = steps.chunks(2).map(word_of);
     let (mut shares, mut others, mut done) = (Vec::new(), Vec::new(), 0);
     for seen in &run.seen {
         for word in steps.by_ref().take(seen.steps - done) {
@@ -406,8 +411,7 @@ fn program(observed: &Observed, run: &Run) -> Vec<Op> {
         let advice = Advice::Random as u64;
         ops.extend(call(Call::Advise { address: MAPPED, length, advice }));
     }
-    for word in from_base64(&run.steps).chunks(2) {
-        let word = u64::from(word[0]) | u64::from(word[1]) << 8;
+    for word in from_base64(&run.steps).chunks(2).map(word_of) {
         if word >> 15 == 0 {
             let (offset, end) = (word * PAGE_BYTES, (word + run.read_pages) * PAGE_BYTES);
             let length = end.min(length) - offset;

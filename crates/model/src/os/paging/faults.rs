@@ -18,6 +18,11 @@ impl Paging {
         self.in_fault = self.policy == ReclaimPolicy::Generations && self.uses_count(page);
         let next = self.handle(page, write, now_ps, work, held);
         self.in_fault = false;
+        if let Ok(Next::Ready(frame)) = next
+            && self.is_locked(page)
+        {
+            self.lock_frame(frame);
+        }
         next
     }
 
@@ -168,6 +173,7 @@ impl Paging {
         } else if original.mapped_at == page {
             original.mapped_at = Frame::UNMAPPED;
         }
+        self.unlock_unneeded(from);
         self.effects.push(Effect::Shootdown(page));
         [from, frame].into_iter().for_each(|frame| self.keep(frame));
         work.push(Work::CopyFrame(from, frame));

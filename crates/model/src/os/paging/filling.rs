@@ -242,10 +242,14 @@ impl Paging {
     fn map_file_pages(&mut self, file: InodeId, vma: &around::Vma, pages: &[(u64, u64)]) {
         let shared = || self.space.find(vma.address).is_some_and(|(_, mapping)| mapping.shared);
         let writable = self.is_in_swap(file) && shared();
+        let is_locked = self.is_locked(vma.address);
         for &(index, frame) in pages {
             let page = vma.address + index - vma.first;
             self.map_file_frame(frame, page);
             self.space.set(page, Pte::Present { frame, writable });
+            if is_locked {
+                self.lock_frame(frame);
+            }
         }
     }
 }

@@ -128,13 +128,13 @@ impl Paging {
         let waited = waited.unwrap_or(0);
         let may_reclaim = reclaims && PAGES <= most;
         let mut tries = if may_reclaim { MOST_TRIES.saturating_sub(waited) } else { 0 };
-        while self.reclaim.pages() + PAGES > most {
+        while self.charged_pages() + PAGES > most {
             if tries == 0 {
                 return Ok(self.no_room_for_huge());
             }
             let reclaimed = self.counters.reclaimed_pages;
             self.reclaim_pages(Reclaimer::Group, PAGES, work, held)?;
-            if self.reclaim.pages() + PAGES > most && self.is_swapping_out() {
+            if self.charged_pages() + PAGES > most && self.is_swapping_out() {
                 if let Some(huge) = &mut self.huge {
                     huge.waited.insert(first_of(page), waited + 1);
                 }
@@ -264,8 +264,11 @@ impl Paging {
 
     fn part_huge(&mut self, first: u64) {
         let Some(head) = self.dissolve(first) else { return };
-        let young = self.frames.get(head).young;
-        (head + 1..head + PAGES).for_each(|frame| self.frames.get_mut(frame).young = young);
+        let Frame { young, locked, .. } = self.frames.get(head);
+        for frame in head + 1..head + PAGES {
+            let info = self.frames.get_mut(frame);
+            (info.young, info.locked) = (young, locked);
+        }
         if self.ages_pages() {
             self.reclaim.split(head, &others_of(head));
         }

@@ -28,7 +28,12 @@ enum Step {
     Balance,
     Flush { old: bool },
     EndTransfers,
+    Lock { page: u64, pages: u64, lock: Lock },
+    Unneeded { page: u64, pages: u64 },
 }
+
+/// Pages of memory that are locked at once at most, of either kind: fewer than there are frames.
+const MOST_LOCKED: u64 = 12;
 
 fn step() -> impl Strategy<Value = Step> {
     let page = || 0..MOST_FILE_PAGES;
@@ -42,7 +47,14 @@ fn step() -> impl Strategy<Value = Step> {
         4 => Just(Step::Balance),
         2 => any::<bool>().prop_map(|old| Step::Flush { old }),
         3 => Just(Step::EndTransfers),
+        1 => (0..MOST_LOCKED, 1..8u64, lock())
+            .prop_map(|(page, pages, lock)| Step::Lock { page, pages, lock }),
+        2 => (page(), 1..32u64).prop_map(|(page, pages)| Step::Unneeded { page, pages }),
     ]
+}
+
+fn lock() -> impl Strategy<Value = Lock> {
+    prop::sample::select(vec![Lock::No, Lock::No, Lock::All, Lock::OnFault])
 }
 
 /// What pages hold, as a program knows it.
@@ -92,14 +104,21 @@ fn new_memory(
 /// A frame has an owner or is free, and is in a list where it may be reclaimed.
 fn check(paging: &Paging) {
     let owners = (0..FRAMES).map(|frame| paging.frames.get(frame).owner);
-    let (mut used, mut listed) = (0, 0);
+    let (mut used, mut listed, mut locked) = (0, 0, 0);
     for (frame, owner) in owners.enumerate() {
         let info = paging.frames.get(frame as u64);
         used += u64::from(owner != Owner::Free || info.transfer != 0);
         listed += u64::from(owner != Owner::Kernel && (owner != Owner::Free || info.transfer != 0));
+        locked += u64::from(info.locked);
     }
     assert_eq!(used + paging.frames.free(), FRAMES);
-    assert_eq!(paging.reclaim.pages(), listed);
+    assert_eq!(paging.reclaim.pages() + locked, listed);
+    assert_eq!(paging.locked_bytes(), locked * PAGE);
+    // Locked is what a locked mapping has an entry for, and nothing else but what is on its way and nobody's.
+    for page in (0..ANONYMOUS).chain(MAPPED..MAPPED + MOST_FILE_PAGES) {
+        let Pte::Present { frame, .. } = paging.entry(page) else { continue };
+        assert_eq!(paging.frames.get(frame).locked, paging.is_locked(page), "page {page}");
+    }
     let leaving = paging.transfers.iter().map(|(_, transfer)| u64::from(transfer.leaving));
     assert_eq!(paging.leaving, leaving.sum::<u64>());
     // What a file of memory has is in memory, in swap, or in both while it is in the swap cache.
@@ -174,6 +193,32 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
             memory.paging.flush(&mut Vec::new()).unwrap();
         }
         Step::EndTransfers => memory.end_transfers(),
+        Step::Lock { page, pages, lock } => {
+            for first in [page, MAPPED + page] {
+                memory.paging.lock(first * PAGE, pages * PAGE, lock);
+                let mut rest = first..first + pages;
+                while lock == Lock::All
+                    && let Some((page, write)) =
+                        memory.paging.next_to_populate(rest.clone(), Populate::AsMapped)
+                {
+                    memory.access(page, write, now_ps);
+                    rest.start = page + 1;
+                }
+            }
+        }
+        Step::Unneeded { page, pages } => {
+            let range = (page * PAGE + page % 3, pages * PAGE);
+            let advice = Advice::DontNeed as u64;
+            let mut work = Vec::new();
+            let unneeded =
+                memory.paging.advise_file(FILE, range, advice, &mut work, &|_| false).unwrap();
+            memory.work(work);
+            if let Some(Unneeded { written, dropped }) = unneeded {
+                let pages = (FILE, written.start)..(FILE, written.end);
+                memory.paging.write_dirty(pages, false, &mut Vec::new()).unwrap();
+                memory.paging.drop_unneeded(FILE, dropped);
+            }
+        }
         Step::Mapped { .. } | Step::Read { .. } => {}
     }
 }

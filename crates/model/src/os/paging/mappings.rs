@@ -2,6 +2,25 @@
 
 use super::filling::Need;
 use super::*;
+use crate::os::release::Release;
+
+/// Pages of a file that a program needs no longer: those to be written, and those to be dropped afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unneeded {
+    /// Dirty ones of these are written.
+    pub written: Range<u64>,
+    /// Clean ones of these go.
+    pub dropped: Range<u64>,
+}
+
+/// What the flags of a call let a program do with a mapping.
+pub(super) fn rights_of(flags: u64) -> Rights {
+    match flags & (MAP_WRITABLE | MAP_NO_ACCESS) {
+        0 => Rights::Read,
+        MAP_WRITABLE => Rights::Write,
+        _ => Rights::None,
+    }
+}
 
 impl Paging {
     pub(super) fn grow_store(&mut self, pages: u64) -> Result<u64, OsError> {
@@ -25,6 +44,7 @@ impl Paging {
             stored_pages: 0,
             base_address: 0,
             readahead: Readahead::new(limits),
+            reused: true,
             tried: None,
             last_read: None,
             dirtied_ps: None,
@@ -49,9 +69,15 @@ impl Paging {
             (NO_FILE, true) => Some((self.new_object(pages), 0)),
             (file, _) => Some((file, offset / self.page_bytes)),
         };
-        let heap = flags & MAP_HEAP != 0;
-        let pattern = Pattern::Normal;
-        self.space.map(start, Mapping { pages, file, shared, heap, pattern, huge: None });
+        let mapping = Mapping {
+            file,
+            shared,
+            heap: flags & MAP_HEAP != 0,
+            rights: rights_of(flags),
+            lock: self.lock_of_new(start, flags),
+            ..Mapping::anonymous(pages)
+        };
+        self.space.map(start, mapping);
     }
 
     /// The area that a virtual page belongs to.
@@ -74,6 +100,7 @@ impl Paging {
     }
 
     pub(super) fn unmap_pages(&mut self, start: u64, pages: u64) {
+        self.forget_unmapped_in(start..start.saturating_add(pages));
         let nameless = self.nameless_in(start, pages);
         self.release_range(start, pages);
         self.space.unmap(start, pages);
@@ -100,6 +127,7 @@ impl Paging {
         let info = self.frames.get_mut(frame);
         if let Owner::Anonymous(_) = info.owner {
             if self.remove_mapper(frame, page) || !self.is_exclusive(frame) {
+                self.unlock_unneeded(frame);
                 return;
             }
             let info = self.frames.get_mut(frame);
@@ -117,6 +145,7 @@ impl Paging {
                 // `zap_present_folio_ptes`, mm/memory.c.
                 self.reclaim.mark_accessed(frame);
             }
+            self.unlock_unneeded(frame);
         }
     }
 
@@ -130,15 +159,7 @@ impl Paging {
             let file = m.file.map(|(file, first)| (file, first + from - at));
             Mapping { file, pages: new_pages, ..m }
         });
-        let default = Mapping {
-            pages: new_pages,
-            file: None,
-            shared: false,
-            heap: false,
-            pattern: Pattern::Normal,
-            huge: None,
-        };
-        let mapping = mapping.unwrap_or(default);
+        let mapping = mapping.unwrap_or(Mapping::anonymous(new_pages));
         if from == to {
             if new_pages < old_pages {
                 self.unmap_pages(from + new_pages, old_pages - new_pages);
@@ -204,6 +225,10 @@ impl Paging {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
         if advice == Advice::DontNeed as u64 {
+            if self.has_locked(start, pages) {
+                // It is refused (`can_madv_lru_vma`, mm/internal.h).
+                return Ok(());
+            }
             self.release_range(start, pages);
             self.drop_tables_of_advice(start..start.saturating_add(pages));
             return Ok(());
@@ -221,18 +246,134 @@ impl Paging {
             for (file, pages) in self.space.files_in(start, pages) {
                 if self.is_in_swap(file) {
                     self.need_shmem(file, pages, work, held)?;
-                    continue;
+                } else {
+                    self.need_pages(file, pages, work, held)?;
                 }
-                let need = Need { file, wanted: 0..0, work, held };
-                let count = pages.end - pages.start;
-                self.fill(need, |readahead, cache| readahead.need(cache, pages.start, count))?;
             }
         }
         Ok(())
     }
 
+    fn need_pages(
+        &mut self,
+        file: InodeId,
+        pages: Range<u64>,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<(), OsError> {
+        let need = Need { file, wanted: 0..0, work, held };
+        let count = pages.end - pages.start;
+        self.fill(need, |readahead, cache| readahead.need(cache, pages.start, count))?;
+        Ok(())
+    }
+
+    /// Takes advice on a range of a file, up to its end where `length` is 0 (`generic_fadvise`, mm/fadvise.c). What a file of
+    /// memory is advised does nothing. The pages that are to be written and then dropped, where the program needs them no
+    /// longer.
+    pub fn advise_file(
+        &mut self,
+        file: InodeId,
+        (offset, length): (u64, u64),
+        advice: u64,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<Unneeded>, OsError> {
+        if self.limits.is_none() || self.is_in_swap(file) {
+            return Ok(None);
+        }
+        let is = |of: Advice| advice == of as u64;
+        let state = self.file(file);
+        if is(Advice::Normal) {
+            state.reused = true;
+            state.readahead.advise(Pattern::Normal);
+        } else if is(Advice::Random) {
+            state.readahead.advise(Pattern::Random);
+        } else if is(Advice::Sequential) {
+            state.readahead.advise(Pattern::Sequential);
+        } else if is(Advice::NoReuse) {
+            state.reused = false;
+        }
+        let end = if length == 0 { u64::MAX } else { offset.saturating_add(length) };
+        let (size, page_bytes) = (self.file_size(file), self.page_bytes);
+        if is(Advice::WillNeed) {
+            let pages = offset / page_bytes..end.min(size).div_ceil(page_bytes);
+            if !pages.is_empty() {
+                self.need_pages(file, pages, work, held)?;
+            }
+        }
+        if !is(Advice::DontNeed) || size == 0 {
+            return Ok(None);
+        }
+        // The last page stays where only some of it was told of: since 4.17 not where that is all there is (its end is the
+        // file's), and in 2.6.32 never. That also writes all that is dirty.
+        let release = self.readahead.release;
+        let is_to_end = end == size && release == Release::V6_18;
+        let past = match release {
+            _ if is_to_end => end.div_ceil(page_bytes),
+            Release::V2_6_32 => end.div_ceil(page_bytes),
+            _ => end / page_bytes,
+        };
+        let written = match release {
+            Release::V2_6_32 => 0..u64::MAX,
+            _ => offset / page_bytes..end.div_ceil(page_bytes),
+        };
+        Ok(Some(Unneeded { written, dropped: offset.div_ceil(page_bytes)..past }))
+    }
+
+    /// Drops the clean pages of a range of a file that nobody uses, folio by folio where one is all within it
+    /// (`mapping_try_invalidate`, mm/truncate.c).
+    pub fn drop_unneeded(&mut self, file: InodeId, pages: Range<u64>) {
+        let end = pages.end.min(self.file_pages(file));
+        let mut index = pages.start;
+        while index < end {
+            let folio = self
+                .folio(file, index)
+                .map_or(index..index + 1, |folio| folio.first..folio.first + folio.pages());
+            index = folio.end;
+            if folio.start < pages.start || folio.end > pages.end {
+                continue;
+            }
+            let frames: Vec<(u64, u64)> =
+                folio.filter_map(|page| Some((page, self.cached(file, page)?))).collect();
+            if frames.iter().all(|(page, frame)| self.is_unused((file, *page), *frame)) {
+                frames.into_iter().for_each(|(page, frame)| self.drop_clean((file, page), frame));
+            } else if self.readahead.release == Release::V4_9 {
+                frames.into_iter().for_each(|(_, frame)| self.leave_once_written(frame));
+            }
+        }
+    }
+
+    /// Whether a page of the page cache is clean, and nobody maps it or waits for it.
+    fn is_unused(&self, (file, index): FilePage, frame: u64) -> bool {
+        let Frame { dirty, transfer, users, .. } = self.frames.get(frame);
+        let is_clean = !dirty && transfer == 0 && self.uncommitted(file, index).is_none();
+        is_clean && users == 0 && !self.is_mapped(frame)
+    }
+
+    fn drop_clean(&mut self, (file, index): FilePage, frame: u64) {
+        let is_ahead = self.frames.get(frame).cached.ahead;
+        self.counters.readahead_wasted += u64::from(is_ahead);
+        self.cache.set(file_key(file, index), 0);
+        self.release(frame);
+    }
+
+    /// A page that cannot go yet is the next to, unless it is mapped (`deactivate_file_page`, mm/swap.c).
+    fn leave_once_written(&mut self, frame: u64) {
+        if !self.is_mapped(frame) {
+            self.reclaim.deactivate(frame);
+            self.frames.get_mut(frame).leaves = true;
+        }
+    }
+
+    /// Whether any page maps a frame of a file.
+    fn is_mapped(&self, frame: u64) -> bool {
+        let info = self.frames.get(frame);
+        info.mapped_at != Frame::UNMAPPED
+            || info.mapped_twice && !self.other_mappings(frame, Frame::UNMAPPED).is_empty()
+    }
+
     /// What is advised otherwise than what lies around it is a mapping of its own from now on.
-    fn advise_mappings(&mut self, start: u64, pages: u64, set: impl Fn(&mut Mapping)) {
+    pub(super) fn advise_mappings(&mut self, start: u64, pages: u64, set: impl Fn(&mut Mapping)) {
         for end in [start, start.saturating_add(pages)] {
             let changes = self.space.find(end).is_some_and(|(_, mapping)| {
                 let mut advised = mapping;

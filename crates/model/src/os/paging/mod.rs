@@ -14,6 +14,7 @@ mod huge;
 mod inodes;
 #[cfg(test)]
 mod laws;
+mod locked;
 mod mappings;
 mod processes;
 mod reclaim;
@@ -29,7 +30,7 @@ mod used;
 mod write_back;
 
 use crate::organization::{InitialContent, StorageSpec};
-use crate::os::address_space::{AddressSpace, Mapping, Pte};
+use crate::os::address_space::{AddressSpace, Lock, Mapping, Pte, Rights};
 use crate::os::buffer_cache::BufferCache;
 use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
@@ -40,6 +41,9 @@ use crate::request::Control;
 pub use direct::{DirectCall, DirectNext};
 use huge::{Huge, Room};
 use inodes::Names;
+use locked::Locks;
+pub use locked::Populate;
+pub use mappings::Unneeded;
 use processes::Sharing;
 pub use reclaim::Wakes;
 use reclaim::Watermarks;
@@ -57,7 +61,9 @@ use tierscope_kernel::cow::CowMap;
 use tierscope_kernel::slab::Slab;
 use tierscope_kernel::stage::Stage;
 use tierscope_units::Size;
-use tierscope_workload::op::{Advice, FileId, MAP_HEAP, MAP_SHARED, NO_FILE};
+use tierscope_workload::op::{
+    Advice, FileId, MAP_HEAP, MAP_LOCKED, MAP_NO_ACCESS, MAP_SHARED, MAP_WRITABLE, NO_FILE,
+};
 use write_back::Dirty;
 pub use write_back::FilePage;
 
@@ -67,26 +73,30 @@ pub enum OsError {
     /// What the memory control group may have is full, and nothing of it may be paged out.
     #[error(
         "the workload needs more than the {} of its memory control group (storage.memory_limit), and nothing of that may \
-         leave{}; give it a larger value or the workload a smaller footprint",
-        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes)
+         leave{}{}; give it a larger value or the workload a smaller footprint",
+        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes), is_locked(*.locked_bytes)
     )]
     LimitReached {
         /// The limit.
         capacity_bytes: u64,
         /// Swap, where it is full.
         swap_bytes: Option<u64>,
+        /// What the program has locked.
+        locked_bytes: u64,
     },
     /// Main memory is full, and nothing may be paged out.
     #[error(
-        "the workload needs more than the machine's main memory of {}{}; give \
+        "the workload needs more than the machine's main memory of {}{}{}; give \
          the system more capacity or the workload a smaller footprint",
-        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes)
+        Size::from_bytes(*capacity_bytes), stays(*.swap_bytes), is_locked(*.locked_bytes)
     )]
     OutOfMemory {
         /// Main memory.
         capacity_bytes: u64,
         /// Swap, where it is full.
         swap_bytes: Option<u64>,
+        /// What the program has locked.
+        locked_bytes: u64,
     },
     /// Files and swap have met.
     #[error(
@@ -146,6 +156,14 @@ fn stays(swap_bytes: Option<u64>) -> String {
     let full =
         |bytes| format!(", and swap is full: storage.swap_capacity, {}", Size::from_bytes(bytes));
     swap_bytes.map(full).unwrap_or_default()
+}
+
+/// Why memory stays that the program has locked.
+fn is_locked(bytes: u64) -> String {
+    if bytes == 0 {
+        return String::new();
+    }
+    format!(", {} of it locked there (mlock)", Size::from_bytes(bytes))
 }
 
 /// A group of page transfers that one request makes; its threads wait for all of them.
@@ -357,6 +375,8 @@ counters! {
         pub huge_page_splits,
         /// Huge pages that were written to swap as a whole (`thp_swpout`).
         pub huge_page_swap_outs,
+        /// Pages that were locked in memory, each time they were (`unevictable_pgs_mlocked`, /proc/vmstat).
+        pub locked_pages,
     }
 }
 
@@ -418,6 +438,8 @@ struct FileState {
     stored_pages: u64,
     base_address: u64,
     readahead: Readahead,
+    /// Uses of it keep it in memory: not where it is said that nothing is used again (`FMODE_NOREUSE`, since 6.3).
+    reused: bool,
     /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
     tried: Option<u64>,
     /// The page that the last read call of it ended in (`prev_pos`).
@@ -465,6 +487,8 @@ pub struct Paging {
     reclaim: Reclaim,
     /// Where there are huge pages beside others.
     huge: Option<Box<Huge>>,
+    /// Once any memory was locked.
+    locks: Option<Box<Locks>>,
     /// What comes into memory does so in a fault of a mapping whose uses count (`in_lru_fault`).
     in_fault: bool,
     watermarks: Watermarks,
@@ -591,6 +615,7 @@ impl Paging {
             in_fault: false,
             watermarks: Watermarks::new(total, page_bytes, (scale, huge.is_some())),
             huge,
+            locks: None,
             managed: total,
             wakes: Wakes::default(),
             sharing: Sharing::new(),
@@ -770,8 +795,11 @@ impl Paging {
     }
 
     fn out_of_memory(&self) -> OsError {
-        let capacity_bytes = self.frames.total() * self.page_bytes;
-        OsError::OutOfMemory { capacity_bytes, swap_bytes: self.full_swap_bytes() }
+        OsError::OutOfMemory {
+            capacity_bytes: self.frames.total() * self.page_bytes,
+            swap_bytes: self.full_swap_bytes(),
+            locked_bytes: self.locked_bytes(),
+        }
     }
 
     /// A second one; large tables are shared until written.
@@ -795,6 +823,7 @@ impl Paging {
             swap_windows: self.swap_windows.clone(),
             reclaim: self.reclaim.fork(),
             huge: self.huge.clone(),
+            locks: self.locks.clone(),
             dirty: self.dirty.clone(),
             sharing: self.sharing.fork(),
             limits: self.limits.clone(),

@@ -81,7 +81,7 @@ impl Paging {
         page >> self.process_shift()
     }
 
-    fn pages_of_process(&self, process: u64) -> Range<u64> {
+    pub(super) fn pages_of_process(&self, process: u64) -> Range<u64> {
         let shift = self.process_shift();
         process << shift..(process + 1) << shift
     }
@@ -186,7 +186,8 @@ impl Paging {
         let (from, to) = (self.pages_of_process(parent), self.pages_of_process(process).start);
         self.split_within(from.clone());
         for (at, mapping) in self.space.mappings_in(from.clone()) {
-            self.space.map(at - from.start + to, mapping);
+            // The child's is not locked (`dup_mmap`, mm/mmap.c).
+            self.space.map(at - from.start + to, Mapping { lock: Lock::No, ..mapping });
         }
         let touched = self.space.touched(from.start, from.end - from.start);
         let mut copied = 0;
@@ -261,6 +262,7 @@ impl Paging {
     /// others share stays with them.
     pub fn drop_process(&mut self, process: u64) {
         let pages = self.pages_of_process(process);
+        self.forget_locks(process);
         self.unmap_pages(pages.start, pages.end - pages.start);
         let tables = self.space.take_tables(pages.clone());
         if !tables.is_empty() {

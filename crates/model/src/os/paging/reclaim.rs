@@ -301,7 +301,13 @@ impl Evictor<'_> {
 impl Paging {
     /// Whether uses of a virtual page keep it in memory (`vma_has_recency`, include/linux/mm_inline.h).
     pub(super) fn uses_count(&self, page: u64) -> bool {
-        self.space.find(page).is_none_or(|(_, mapping)| self.policy.counts_uses(mapping.pattern))
+        self.space.find(page).is_none_or(|(_, mapping)| self.has_recency(&mapping))
+    }
+
+    /// Whether uses through a mapping count.
+    pub(super) fn has_recency(&self, mapping: &Mapping) -> bool {
+        let is_reused = |(file, _)| self.files.get(&file).is_none_or(|state| state.reused);
+        self.policy.counts_uses(mapping.pattern) && mapping.file.is_none_or(is_reused)
     }
 
     /// A frame for a page, which has been evicted before if it left a shadow. `None` where all are in
@@ -346,7 +352,7 @@ impl Paging {
         };
         let most = limits.memory;
         if owner != Owner::Kernel
-            && self.reclaim.pages() >= most
+            && self.charged_pages() >= most
             && !self.charge(most, work, held)?
         {
             return Ok(None);
@@ -391,13 +397,13 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<bool, OsError> {
         let mut tries = 0;
-        while self.reclaim.pages() >= most_pages + self.leaving && tries < MOST_TRIES {
+        while self.charged_pages() >= most_pages + self.leaving && tries < MOST_TRIES {
             let reclaimed = self.counters.reclaimed_pages;
             self.reclaim(Reclaimer::Group, work, held)?;
             let progress = self.counters.reclaimed_pages > reclaimed || !self.transfers.is_empty();
             tries += if progress { MOST_TRIES } else { 1 };
         }
-        if self.reclaim.pages() < most_pages {
+        if self.charged_pages() < most_pages {
             return Ok(true);
         }
         if self.transfers.is_empty() {
@@ -405,6 +411,7 @@ impl Paging {
             return Err(OsError::LimitReached {
                 capacity_bytes,
                 swap_bytes: self.full_swap_bytes(),
+                locked_bytes: self.locked_bytes(),
             });
         }
         Ok(false)
@@ -412,6 +419,7 @@ impl Paging {
 
     /// A frame holds nothing any more.
     pub(super) fn release(&mut self, frame: u64) {
+        self.forget_lock(frame);
         if self.ages_pages() {
             self.reclaim.remove(frame);
         }

@@ -199,9 +199,10 @@ impl Paging {
     }
 
     /// Reclaim looks at anonymous pages of DRAM, which can move.
-    fn add_to_lists(&mut self, frame: u64, owner: Owner) {
+    pub(super) fn add_to_lists(&mut self, frame: u64, owner: Owner) {
         let is_near = self.frames.node_of(frame) == NEAR;
-        if self.tiers.is_some() && is_near && matches!(owner, Owner::Anonymous(_)) {
+        let is_left_out = !is_near || self.frames.get(frame).locked;
+        if self.tiers.is_some() && !is_left_out && matches!(owner, Owner::Anonymous(_)) {
             self.reclaim.add(frame, 0, Kind::Anonymous, Shadow::default(), self.in_fault);
         }
     }

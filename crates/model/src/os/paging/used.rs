@@ -66,7 +66,8 @@ impl Paging {
     fn is_walked(&self, covering: &Covering, anonymous: bool) -> bool {
         let Some(mapping) = &covering.mapping else { return anonymous };
         let is_of_file = mapping.file.is_some_and(|(file, _)| !self.is_in_swap(file));
-        mapping.pattern == Pattern::Normal && (is_of_file || anonymous)
+        let is_left_out = !self.has_recency(mapping) || mapping.lock != Lock::No;
+        !is_left_out && (is_of_file || anonymous)
     }
 
     /// Takes the accessed bits of some pages of a mapping, but those of folios that are in no list.

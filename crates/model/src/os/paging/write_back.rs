@@ -105,7 +105,7 @@ impl Paging {
     fn dirty_limits(&self, limits: &Limits, coming: u64) -> (u64, u64) {
         let free = self.frames.free().saturating_sub(coming);
         let files = self.reclaim.file_pages().unwrap_or(self.reclaim.pages()) + coming;
-        let left = limits.memory.saturating_sub(self.reclaim.pages()).saturating_sub(coming);
+        let left = limits.memory.saturating_sub(self.charged_pages()).saturating_sub(coming);
         let dirtyable = free.saturating_sub(self.watermarks.high).min(left) + files;
         let share = |ratio: f64| ((dirtyable as f64 * ratio) as u64).max(1);
         let (hard, soft) = (share(limits.dirty_ratio), share(limits.dirty_background_ratio));
@@ -352,6 +352,7 @@ impl Paging {
         let info = self.frames.get_mut(frame);
         info.mapped_at = Frame::UNMAPPED;
         info.mapped_twice = false;
+        self.unlock_unneeded(frame);
     }
 
     pub(super) fn store_address(&self, file: InodeId, index: u64) -> Option<u64> {

@@ -252,6 +252,15 @@ impl ActiveInactive {
         }
     }
 
+    /// A folio of a file is inactive, and counts as unused.
+    pub fn deactivate(&mut self, folio: u64) {
+        if self.lists.list_of(folio).is_some_and(|list| kind_of(list) == Kind::File)
+            && let Some((order, _)) = self.lists.remove(folio)
+        {
+            self.lists.put(INACTIVE_FILE, true, folio, order, 0);
+        }
+    }
+
     /// So many pages were evicted or activated: until 5.8 those of files count.
     fn grow_older(&mut self, kind: Kind, pages: u64) {
         if self.release == Release::V6_18 || kind == Kind::File {

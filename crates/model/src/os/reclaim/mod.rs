@@ -296,6 +296,14 @@ impl Reclaim {
         either!(self, policy => policy.remove(folio));
     }
 
+    /// A folio of a file is inactive, as if it had just come, and had not been used (`lru_deactivate_file_fn`,
+    /// mm/swap.c).
+    pub fn deactivate(&mut self, folio: u64) {
+        if let Reclaim::ActiveInactive(policy) = self {
+            policy.deactivate(folio);
+        }
+    }
+
     /// A folio becomes single pages: its first, and the others.
     pub fn split(&mut self, folio: u64, others: &[u64]) {
         match self {

@@ -430,8 +430,12 @@ fn a_page_that_somebody_holds_on_to_stays() {
 #[test]
 fn what_does_not_fit_is_told_in_the_units_of_descriptions() {
     let capacity_bytes = 3 << 20;
-    let memory =
-        crate::os::paging::OsError::OutOfMemory { capacity_bytes, swap_bytes: None }.to_string();
+    let memory = crate::os::paging::OsError::OutOfMemory {
+        capacity_bytes,
+        swap_bytes: None,
+        locked_bytes: 0,
+    }
+    .to_string();
     assert!(memory.contains("main memory of 3MiB; give"), "{memory}");
     let store = crate::os::paging::OsError::StoreFull { capacity_bytes }.to_string();
     assert!(store.contains("the store's 3MiB; give"), "{store}");
@@ -502,7 +506,7 @@ fn a_control_group_that_can_give_up_nothing_is_out_of_memory() {
     }
     let told = paging.fault(130, true, 0, &mut Vec::new(), &|_| false);
     let capacity_bytes = 130 * PAGE;
-    let expected = OsError::LimitReached { capacity_bytes, swap_bytes: None };
+    let expected = OsError::LimitReached { capacity_bytes, swap_bytes: None, locked_bytes: 0 };
     assert!(
         expected.to_string().contains("520KiB of its memory control group (storage.memory_limit)")
     );
