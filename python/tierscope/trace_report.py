@@ -203,6 +203,7 @@ _CALLS = {
     "links": "names more and fewer",
     "directories": "directories made and removed",
     "lists": "listings",
+    "advices": "advice",
     "maps": "mappings",
 }
 

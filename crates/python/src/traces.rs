@@ -24,7 +24,7 @@ use tierscope_workload::requests::{
     is_under_way,
 };
 use tierscope_workload::trace::copy::{CopyError, CopyOptions, record_stream};
-use tierscope_workload::trace::tst::{FILES_VERSION, NAMES_VERSION};
+use tierscope_workload::trace::tst::{ADVICE_VERSION, FILES_VERSION, NAMES_VERSION};
 use tierscope_workload::trace::{TstMetadata, partial_path};
 use tierscope_workload::{Stream, StreamError};
 
@@ -304,7 +304,7 @@ fn open(from: From) -> PyResult<Opened> {
 }
 
 /// What is not in recordings before a version of what calls do to files: which calls, and in words.
-const UNTOLD: [(u32, &[&str], &str); 2] = [
+const UNTOLD: [(u32, &[&str], &str); 3] = [
     (
         FILES_VERSION,
         &["deletes", "copies", "splices", "allocates", "holes"],
@@ -317,6 +317,11 @@ const UNTOLD: [(u32, &[&str], &str); 2] = [
         &["renames", "links", "directories", "lists"],
         "A recording before version 8 tells of no directories, and of files that are renamed only which are deleted by \
          it. Record it again.",
+    ),
+    (
+        ADVICE_VERSION,
+        &["advices"],
+        "A recording before version 9 tells of no advice on files. Record it again.",
     ),
 ];
 

@@ -152,7 +152,7 @@ pub struct SystemResult {
     pub counters: BTreeMap<String, u64>,
     /// Calls on files that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
     /// msync, sync, syncfs), `sync_file_range`, `copy_file_range` (sendfile from file to file, too), `splice` (sendfile
-    /// otherwise), `fallocate`, `rename` and `getdents`. Absent where there were none, of sampled runs, and of replays of windows.
+    /// otherwise), `fallocate`, `rename`, `getdents` and `fadvise` (readahead, too). Absent where there were none, of sampled runs, and of replays of windows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallResult>,
     /// Where energy went.

@@ -6,7 +6,7 @@
 //! `docs/explanation/recorder.md` how far that was measured.
 
 use crate::counts::Counts;
-use crate::op::{Call, FLAG_ATOMIC, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId};
+use crate::op::{Advice, Call, FLAG_ATOMIC, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId};
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -157,7 +157,6 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::SyncFileRange { .. }
             | Call::Truncate { .. }
             | Call::Allocate { .. }
-            | Call::AdviseFile { .. }
             | Call::Lock { .. }
             | Call::LockAll { .. }
             | Call::Populate { .. }
@@ -167,6 +166,7 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Exit { .. },
         )
         | None => true,
+        Some(Call::AdviseFile { advice, .. }) => advice == Advice::DontNeed as u64,
         // All named, so that a new call is looked at here. What a program writes from memory leaves it.
         Some(
             Call::Open { .. }
@@ -345,6 +345,10 @@ mod tests {
             (map, true),
             (read, true),
             (Call::Sync { file: 1 }, true),
+            (Call::AdviseFile { file: 1, offset: 0, length: 0, advice: 4 }, true),
+            (Call::AdviseFile { file: 1, offset: 0, length: 0, advice: 3 }, false),
+            (Call::Lock { address: 0, length: 4096, flags: 0 }, true),
+            (Call::Unlock { address: 0, length: 4096 }, false),
             (Call::Marker { mark: 1 }, false),
             (Call::Other { number: 39 }, false),
             (Call::Wait { thread: 1, sequence: 1 }, false),

@@ -256,7 +256,9 @@ impl Windows {
 
 /// Whether a call does to memory what depends on whether it has been used before.
 fn needs_what_was_used(call: Call) -> bool {
+    let is_unneeded = |advice| advice == Advice::DontNeed as u64;
     gives_up(call).is_some()
+        || matches!(call, Call::AdviseFile { advice, .. } if is_unneeded(advice))
         || matches!(
             call,
             Call::Sync { .. }
@@ -264,7 +266,6 @@ fn needs_what_was_used(call: Call) -> bool {
                 | Call::SyncAll {}
                 | Call::SyncRange { .. }
                 | Call::SyncFileRange { .. }
-                | Call::AdviseFile { .. }
                 | Call::Truncate { .. }
                 | Call::Allocate { .. }
                 | Call::Fork { .. }

@@ -4,8 +4,8 @@ use super::{ANONYMOUS, MAPPED, PAGE, call};
 use proptest::prelude::*;
 use tierscope_workload::Op;
 use tierscope_workload::op::{
-    Advice, Buffer, Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES, MAP_SHARED,
-    MAP_WRITABLE, NO_FILE, fallocate,
+    Advice, Buffer, Call, FLAG_DEPENDENT, FLAG_KEEP, FLAG_ORDERED, FLAG_STORES, LOCK_ON_FAULT,
+    MAP_NO_ACCESS, MAP_SHARED, MAP_WRITABLE, NO_FILE, POPULATE, fallocate,
 };
 
 /// What a thread may do.
@@ -45,7 +45,7 @@ pub fn doing() -> impl Strategy<Value = Do> {
         1 => (0u64..700).prop_map(Do::Unmap),
         1 => (0u64..700).prop_map(Do::Move),
         1 => (200u64..330).prop_map(Do::Truncate),
-        3 => (0u8..10, 0u64..300, 1u64..100_000).prop_map(
+        4 => (0u8..14, 0u64..300, 1u64..100_000).prop_map(
             |(what, page, length)| Do::Kernel { what, page, length }
         ),
         1 => (1u64..2_000_000).prop_map(Do::Sleep),
@@ -185,6 +185,28 @@ fn in_kernel(what: u8, page: u64, length: u64, buffers: u64) -> Vec<Op> {
     }
 }
 
+/// What brings pages to memory, keeps them there, or lets them go: of the first few of anonymous memory or of a mapping of
+/// the file, so that there is room for others beside those that are locked.
+fn in_memory(what: u8, page: u64, length: u64, space: u64) -> Vec<Op> {
+    let base = space + if page.is_multiple_of(2) { ANONYMOUS } else { MAPPED };
+    let (address, bytes) = (base + page % 24 * PAGE, length % 20_000 + 1);
+    let [read, write] = POPULATE;
+    match (what, length % 4) {
+        (10, _) => {
+            let (offset, advice) = (page * PAGE + length % 3 * 100, page % 6);
+            let advice = if advice == 5 { Advice::NoReuse as u64 } else { advice };
+            call(Call::AdviseFile { file: 0, offset, length: length / 7 * 7, advice })
+        }
+        (11, 0) => call(Call::Lock { address, length: bytes, flags: LOCK_ON_FAULT }),
+        (11, _) => call(Call::Lock { address, length: bytes, flags: 0 }),
+        (12, _) => call(Call::Unlock { address: base, length: bytes + page % 24 * PAGE }),
+        (_, 0) => call(Call::Protect { address, length: bytes, flags: MAP_NO_ACCESS }),
+        (_, 1) => call(Call::Protect { address, length: bytes, flags: MAP_WRITABLE }),
+        (_, 2) => call(Call::Populate { address, length: bytes, how: read }),
+        _ => call(Call::Populate { address, length: bytes, how: write }),
+    }
+}
+
 fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
     let space = process << 48;
     // Half of the anonymous pages belong to a thread each.
@@ -241,6 +263,7 @@ fn operations(process: u64, thread: u64, what: &Do) -> Vec<Op> {
             new_length: 3 * PAGE,
         }),
         Do::Truncate(pages) => call(Call::Truncate { file: 0, length: pages * PAGE + 50 }),
+        Do::Kernel { what, page, length } if what >= 10 => in_memory(what, page, length, space),
         Do::Kernel { what, page, length } => {
             in_kernel(what, page, length, anonymous(1100 + 16 * thread) / 2 * 2)
         }

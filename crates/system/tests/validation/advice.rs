@@ -10,7 +10,10 @@ use super::support::{ANONYMOUS, MAPPED, Sums, call, observation, run as system_r
 use serde::Deserialize;
 use serde_json::Value;
 use tierscope_workload::Op;
-use tierscope_workload::op::{Advice, Call, FileId, MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{
+    Advice, Call, FileId, LOCK_ON_FAULT, MAP_LOCKED, MAP_POPULATE, MAP_SHARED, MAP_WRITABLE,
+    NO_FILE, POPULATE,
+};
 
 const PAGE_BYTES: u64 = 4096;
 const FILE: FileId = 0;
@@ -253,4 +256,76 @@ fn pages_come_back_beside_locked_memory_as_on_the_kernel_where_it_was_developed(
 #[test]
 fn pages_come_back_beside_locked_memory_as_on_the_kernel_where_it_is_judged() {
     as_locked("judgement");
+}
+
+/// Loads of so many pages of anonymous memory, which calls bring there first.
+fn brought(pages: u64, calls: impl Fn(u64) -> Vec<Op>) -> Sums {
+    let length = pages * PAGE_BYTES;
+    let mut ops = map(ANONYMOUS, length, MAP_WRITABLE, NO_FILE);
+    ops.extend(calls(length));
+    ops.extend((0..pages).map(|page| Op::load(ANONYMOUS + page * PAGE_BYTES, 8, 10)));
+    system_run(&system("storage/970-pro", &[]), &[ops])
+}
+
+/// What is brought to memory faults page by page within the call, as the kernel counts it, and no more afterwards; and a
+/// page takes as long as with a fault of its own, but that no access is repeated.
+#[test]
+fn pages_that_a_call_brings_to_memory_are_as_many_faults() {
+    const PAGES: u64 = 300;
+    let [_, write] = POPULATE;
+    let (address, touched) = (ANONYMOUS, brought(PAGES, |_| Vec::new()));
+    let lock = |length, flags| call(Call::Lock { address, length, flags });
+    let ways: [(&str, u64, Sums); 4] = [
+        ("mlock", PAGES, brought(PAGES, |length| lock(length, 0))),
+        ("mlock2", PAGES, brought(PAGES, |length| lock(length, LOCK_ON_FAULT))),
+        ("mlockall", PAGES, { brought(PAGES, |_| call(Call::LockAll { process: 0, flags: 1 })) }),
+        ("madvise", 0, {
+            brought(PAGES, |length| call(Call::Populate { address, length, how: write }))
+        }),
+    ];
+    for (name, locked, sums) in ways {
+        for counter in ["faults", "minor_faults"] {
+            assert_eq!(sums.counter(counter), touched.counter(counter), "{name}");
+        }
+        assert_eq!(
+            sums.result.counters.get("locked_pages").copied().unwrap_or(0),
+            locked,
+            "{name}"
+        );
+        let longer = sums.time_ps as f64 / touched.time_ps as f64;
+        assert!((0.9..1.1).contains(&longer), "{name}: {longer} times as long");
+        let waits = sums.stage_ps("fault") as f64 / touched.stage_ps("fault") as f64;
+        let expected = if name == "mlock2" { 0.99..1.01 } else { 0.0..0.01 };
+        assert!(expected.contains(&waits), "{name}: accesses wait {waits} times as long");
+    }
+    // With the flags of a mapping alike.
+    for flags in [MAP_POPULATE, MAP_LOCKED] {
+        let sums = brought(PAGES, |length| map(ANONYMOUS, length, MAP_WRITABLE | flags, NO_FILE));
+        assert_eq!(sums.counter("faults"), touched.counter("faults"));
+        assert_eq!(sums.stage_ps("fault"), 0);
+    }
+}
+
+/// Advice that pages are needed no longer writes the dirty ones of the range, and with 2.6.32 those of all of the file;
+/// in a file of memory, nothing.
+#[test]
+fn what_is_needed_no_longer_is_written_as_far_as_the_release_says() {
+    let written = |release: &str, (offset, length), more: &[(&str, &str)]| {
+        let mut ops = opened(64 * PAGE_BYTES);
+        for page in 0..64 {
+            let (offset, length) = (page * PAGE_BYTES, PAGE_BYTES);
+            ops.extend(call(Call::Write { file: FILE, offset, length, address: BUFFER }));
+        }
+        ops.extend(advise_file(offset, length, Advice::DontNeed));
+        let sets = [("storage.readahead_release", release)];
+        system_run(&system("storage/970-pro", &[&sets, more]), &[ops])
+            .counter("file_write_back_pages")
+    };
+    let range = (10 * PAGE_BYTES + 1, 5 * PAGE_BYTES);
+    assert_eq!(written("6.18", range, &[]), 6, "with the pages of which it has some");
+    assert_eq!(written("4.9", range, &[]), 6);
+    assert_eq!(written("2.6.32", range, &[]), 64);
+    assert_eq!(written("6.18", (60 * PAGE_BYTES, 0), &[]), 4);
+    let tmpfs = [("storage.tmpfs", "{ capacity = \"1GiB\" }")];
+    assert_eq!(written("6.18", range, &tmpfs), 0);
 }

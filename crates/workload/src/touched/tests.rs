@@ -172,6 +172,7 @@ fn pages_touched(steps: &[Step]) -> (u64, u64) {
     (touched.memory_bytes / PAGE_BYTES, touched.file_bytes / PAGE_BYTES)
 }
 
+#[derive(Debug)]
 enum Step {
     Load(u64),
     Store(u64),
@@ -243,6 +244,30 @@ fn memory_that_is_given_back_does_not_count_with_what_takes_its_place() {
     let given = Step::Call(Call::Advise { address: 0, length: 4 * PAGE_BYTES, advice });
     assert_eq!(pages_touched(&[Store(0), Store(1), given, Store(9), Load(10)]), (2, 0));
     assert_eq!(pages_touched(&[Store(0), unmap(0, 1), Load(0), Load(1)]), (2, 0));
+}
+
+#[test]
+fn what_a_call_brings_to_memory_counts_and_what_is_only_locked_does_not() {
+    let (address, length) = (10 * PAGE_BYTES, 20 * PAGE_BYTES);
+    let mapped = |flags| map(10, 20, NO_FILE, 0, flags);
+    let lock = |flags| Step::Call(Call::Lock { address, length, flags });
+    let all = |flags| Step::Call(Call::LockAll { process: 0, flags });
+    let populate = Step::Call(Call::Populate { address, length, how: 0 });
+    let [_, future, on_fault] = LOCK_ALL;
+    for (steps, pages) in [
+        ([mapped(0), lock(0), Load(10)], 20),
+        ([mapped(0), lock(LOCK_ON_FAULT), Load(10)], 1),
+        ([mapped(0), populate, Load(10)], 20),
+        ([mapped(MAP_POPULATE), Load(10), Load(11)], 20),
+        ([mapped(MAP_LOCKED | MAP_NO_ACCESS), Load(10), Load(11)], 2),
+        ([all(future), mapped(0), Load(10)], 20),
+        ([all(future | on_fault), mapped(0), Load(10)], 1),
+        ([all(future), all(0), mapped(0)], 0),
+    ] {
+        assert_eq!(pages_touched(&steps), (pages, 0), "{steps:?}");
+    }
+    let file = [map(10, 20, 0, 0, MAP_SHARED), lock(0)];
+    assert_eq!(pages_touched(&file), (0, 20));
 }
 
 #[test]

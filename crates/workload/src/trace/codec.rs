@@ -339,6 +339,8 @@ const FENCE: u8 = OpKind::Fence as u8;
 const FIRST_NEW_CALL: u64 = 28;
 /// That of the first that came with version 8.
 const FIRST_CALL_OF_NAMES: u64 = 32;
+/// That of the first that came with version 9.
+const FIRST_CALL_OF_ADVICE: u64 = 39;
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -424,12 +426,15 @@ pub struct Decoder {
     pub new_calls: bool,
     /// The same of version 8.
     pub names: bool,
+    /// The same of version 9.
+    pub advice: bool,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
         let predictor = Predictor::new();
-        Decoder { predictor, skips: false, uses: false, new_calls: false, names: false }
+        let [skips, uses, new_calls, names, advice] = [false; 5];
+        Decoder { predictor, skips, uses, new_calls, names, advice }
     }
 }
 
@@ -533,6 +538,7 @@ impl Decoder {
         let call = Call::decode(header, &out[first + 1..]);
         self.skips |= matches!(call, Some(Call::Skip { .. }));
         self.names |= call.is_some() && header.word >= FIRST_CALL_OF_NAMES;
+        self.advice |= call.is_some() && header.word >= FIRST_CALL_OF_ADVICE;
         self.new_calls |= call.is_some_and(|call| {
             header.word >= FIRST_NEW_CALL
                 || call.further_buffers(header, &out[first + 1..]).len() > 0

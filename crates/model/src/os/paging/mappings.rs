@@ -250,6 +250,9 @@ impl Paging {
                     self.need_pages(file, pages, work, held)?;
                 }
             }
+            if self.readahead.release > Release::V2_6_32 {
+                self.need_swapped(start..start.saturating_add(pages), work, held)?;
+            }
         }
         Ok(())
     }

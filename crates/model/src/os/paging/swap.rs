@@ -133,6 +133,30 @@ impl Paging {
         Ok(self.start_transfer(pages, false, true, work))
     }
 
+    /// Pages of anonymous memory are wanted soon: what is in swap is read, page by page (`swapin_walk_pmd_entry`,
+    /// mm/madvise.c, since 3.9).
+    pub(super) fn need_swapped(
+        &mut self,
+        pages: Range<u64>,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<(), OsError> {
+        for page in self.space.touched(pages.start, pages.end - pages.start) {
+            let Pte::Swapped(slot) = self.space.get(page) else { continue };
+            let is_of_file = self.space.find(page).is_some_and(|(_, it)| it.file.is_some());
+            if is_of_file || self.slot_frames.get(slot) != 0 {
+                continue;
+            }
+            let (owner, shadow) = (Owner::Anonymous(page), Shadow(self.slot_shadows.get(slot)));
+            let Some(frame) = self.allocate_again(owner, shadow, work, held)? else { break };
+            self.counters.readahead_pages += 1;
+            self.frames.get_mut(frame).cached.ahead = true;
+            let page = self.enter_swap_cache(slot, frame);
+            self.read_swap(page, Vec::new(), work, held)?;
+        }
+        Ok(())
+    }
+
     /// What a slot has a page of.
     fn owner_of_slot(&self, slot: u64) -> Option<Owner> {
         let of_file = self.slot_files.get(slot).checked_sub(1);

@@ -65,6 +65,8 @@ pub struct FileCalls {
     pub directories: u64,
     /// Reads of names of directories (getdents).
     pub lists: u64,
+    /// Advice on files (posix_fadvise, readahead).
+    pub advices: u64,
     /// Mappings of files.
     pub maps: u64,
 }
@@ -277,6 +279,7 @@ impl FilePass {
             Call::Link { .. } | Call::Unname { .. } => calls.links += 1,
             Call::MakeDirectory { .. } | Call::RemoveDirectory { .. } => calls.directories += 1,
             Call::ReadDirectory { .. } => calls.lists += 1,
+            Call::AdviseFile { .. } => calls.advices += 1,
             Call::Allocate { file, mode, offset, length } => {
                 self.allocate(file, mode, offset, length)
             }

@@ -84,6 +84,9 @@ impl Recording {
             Decoder { names: true, .. } if self.version < NAMES_VERSION => {
                 Err("it has a call on names or directories, which come with version 8")
             }
+            Decoder { advice: true, .. } if self.version < ADVICE_VERSION => {
+                Err("it has advice on a file, a lock or the like, which come with version 9")
+            }
             _ => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::paging::small::{FRAMES, settle, small, touch};
+use crate::os::release::Release;
 use tierscope_workload::op::MAP_WRITABLE;
 
 const PAGE: u64 = 4096;
@@ -66,6 +67,40 @@ fn the_slots_around_the_needed_one_are_read_or_the_pages_around_it() {
     assert_eq!(by_address, [17, 18, 19, 21, 22, 23, 24]);
     let fixed = comes_back(SwapReadahead::FixedCluster, 20);
     assert_eq!(fixed, [16, 18, 22, 24, 26, 28, 30]);
+}
+
+/// Of a range that is needed, what is in swap is read and faults no more of; what a private mapping has of a file is not,
+/// nor anything with 2.6.32.
+#[test]
+fn what_is_needed_of_anonymous_memory_is_read_from_swap() {
+    for release in [Release::V2_6_32, Release::V6_18] {
+        let mut paging = small(|spec| spec.readahead_release = Some(release));
+        let file = 3 * FRAMES;
+        paging.open(1, 64 * PAGE).expect("the store has room");
+        paging.map(0, 2 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+        paging.map(file * PAGE, 64 * PAGE, MAP_WRITABLE, 1, 0);
+        (file..file + 8).for_each(|page| _ = touch(&mut paging, page, true));
+        (0..2 * FRAMES).for_each(|page| _ = touch(&mut paging, page, true));
+        settle(&mut paging);
+        let in_swap = |paging: &Paging, page| matches!(paging.entry(page), Pte::Swapped(slot) if paging.slot_frames.get(slot) == 0);
+        assert!(
+            (0..20).chain(file..file + 8).all(|page| in_swap(&paging, page)),
+            "they went first"
+        );
+        let (advice, before) = (Advice::WillNeed as u64, paging.counters);
+        for at in [4, file] {
+            paging.advise(at * PAGE, 8 * PAGE, advice, &mut Vec::new(), &|_| false).unwrap();
+        }
+        settle(&mut paging);
+        let there: Vec<u64> =
+            (0..20).chain(file..file + 8).filter(|page| !in_swap(&paging, *page)).collect();
+        let needed: Vec<u64> = if release == Release::V6_18 { (4..12).collect() } else { vec![] };
+        assert_eq!(there, needed, "{release:?}");
+        assert_eq!(paging.counters.swap_ins - before.swap_ins, needed.len() as u64);
+        needed.iter().for_each(|page| _ = touch(&mut paging, *page, false));
+        assert_eq!(paging.counters.major_faults, before.major_faults);
+        assert_eq!(paging.counters.readahead_hits - before.readahead_hits, needed.len() as u64);
+    }
 }
 
 /// Until 3.14 nobody asked whether what was read ahead is used, and a free slot ends a cluster.

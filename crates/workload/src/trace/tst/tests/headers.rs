@@ -245,13 +245,10 @@ fn calls_that_came_with_version_7_are_refused_in_earlier_recordings() {
     }
 }
 
-#[test]
-fn calls_on_names_are_refused_in_recordings_before_version_8() {
+/// Recordings of each call are read, and refused with `reason` where the header says `before`.
+fn are_refused_before(before: u32, calls: &[Call], reason: &str) {
     let scratch = Scratch::new();
-    let within = Call::Within { file: 0, parent: 1, size: 0 };
-    let rename = Call::Rename { file: 0, parent: 1, replaced: NO_FILE, size: 0, names: 0 };
-    let list = Call::ReadDirectory { file: 1, length: 4096 };
-    for call in [within, rename, list, Call::MakeDirectory { file: 1, parent: NO_FILE }] {
+    for call in calls {
         let mut ops = Vec::new();
         call.encode(3, &mut ops);
         let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
@@ -261,9 +258,32 @@ fn calls_on_names_are_refused_in_recordings_before_version_8() {
         assert_eq!(replay(&mut reader, 0).unwrap(), ops);
         let whole = std::fs::read(scratch.file()).unwrap();
         let header = serde_json::to_string(&metadata()).unwrap();
-        std::fs::write(scratch.file(), with_header(&whole, FILES_VERSION, &header)).unwrap();
+        std::fs::write(scratch.file(), with_header(&whole, before, &header)).unwrap();
         let mut reader = TstReader::open(&scratch.file(), false).unwrap();
         let told = replay(&mut reader, 0).unwrap_err().to_string();
-        assert!(told.contains("which come with version 8"), "{told}");
+        assert!(told.contains(reason), "{told}");
     }
+}
+
+#[test]
+fn calls_on_names_are_refused_in_recordings_before_version_8() {
+    let within = Call::Within { file: 0, parent: 1, size: 0 };
+    let rename = Call::Rename { file: 0, parent: 1, replaced: NO_FILE, size: 0, names: 0 };
+    let list = Call::ReadDirectory { file: 1, length: 4096 };
+    let calls = [within, rename, list, Call::MakeDirectory { file: 1, parent: NO_FILE }];
+    are_refused_before(FILES_VERSION, &calls, "which come with version 8");
+}
+
+#[test]
+fn advice_on_files_and_locks_are_refused_in_recordings_before_version_9() {
+    let (address, length) = (4096, 8192);
+    let calls = [
+        Call::AdviseFile { file: 0, offset: 1, length, advice: 4 },
+        Call::Lock { address, length, flags: 0 },
+        Call::Unlock { address, length },
+        Call::LockAll { process: 0, flags: 3 },
+        Call::Populate { address, length, how: 1 },
+        Call::Protect { address, length, flags: 2 },
+    ];
+    are_refused_before(NAMES_VERSION, &calls, "which come with version 9");
 }
