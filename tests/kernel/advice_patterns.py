@@ -114,6 +114,8 @@ class Locked:
     """Pages of anonymous memory that are locked."""
     until: int
     """Accesses before all is unlocked."""
+    unneeded: int = 0
+    """Accesses after each of which the whole file is not needed any more; never where 0."""
 
 
 def beside_locked(rng: random.Random, accesses: Pattern) -> Locked:
@@ -124,6 +126,11 @@ def beside_locked(rng: random.Random, accesses: Pattern) -> Locked:
     steps = len(accesses.steps)
     until = steps if rng.random() < 0.5 else rng.randrange(steps // 3, steps)
     return Locked(accesses, (first, of_file), pages - of_file, until)
+
+
+def given_up(rng: random.Random, accesses: Pattern) -> Locked:
+    """Nothing is locked, and all is given up now and then: what was reclaimed before is forgotten."""
+    return Locked(accesses, (0, 0), 0, len(accesses.steps), rng.choice([700, 1500, 3000]))
 
 
 LOCKED: list[Callable[[random.Random], Pattern]] = [skewed_reads, moving, uniform, mapped_skewed]

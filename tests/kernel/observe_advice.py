@@ -156,6 +156,8 @@ def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | Non
                 ctypes.c_ubyte.from_address(mapped + page * PAGE).value  # noqa: B018
             else:
                 os.pread(fd, read_pages * PAGE, page * PAGE)
+            if pattern.unneeded and (number + 1) % pattern.unneeded == 0:
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             if number % 128 == 0:
                 group.counted()
                 cached.follow(trace)
@@ -176,6 +178,7 @@ def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | Non
         "file": pattern.file,
         "anonymous_pages": pattern.anonymous_pages,
         "until": pattern.until,
+        "unneeded": pattern.unneeded,
         "most_pages": cached.most,
         "mlocked": mlocked,
         "workingset_refault_file": found["workingset_refault_file"],
@@ -205,7 +208,9 @@ def main() -> None:
         trace.watch(root.stat().st_dev)
         for kind in advice_patterns.LOCKED:
             for rng, about in advice_patterns.halves(given.seed, given.each, kind.__name__):
-                pattern = advice_patterns.beside_locked(rng, kind(rng))
+                number = int(about["name"].split()[-1])
+                of = advice_patterns.given_up if number % 4 == 2 else advice_patterns.beside_locked
+                pattern = of(rng, kind(rng))
                 told = next(filter(None, (locked(pattern, large, trace) for _ in range(8))), None)
                 if told is None:
                     raise SystemExit(f"observe_advice.py: the trace never tells all of {about}")

@@ -8,7 +8,7 @@ mod tests;
 
 use crate::op::{
     Advice, Call, FLAG_WRITTEN, LOCK_ALL, LOCK_ON_FAULT, MAP_LOCKED, MAP_NO_ACCESS, MAP_POPULATE,
-    Op, OpKind, ThreadId,
+    Op, OpKind, POPULATE, ThreadId,
 };
 use crate::order::Order;
 use crate::stream::{Pull, Stream, StreamError};
@@ -53,8 +53,8 @@ impl Touched {
 /// over, or given back (madvise(2), `MADV_DONTNEED`) is gone, so that it does not count with what takes
 /// its place; and what is moved (mremap(2)) is the same memory. A mapping that the workload does not
 /// tell of, such as of a program's own image, or from before a process was forked, counts as memory.
-/// What is locked or asked for (mlock(2), `MAP_POPULATE`, `MADV_POPULATE_READ`) counts as read, but not what
-/// mlockall(2) finds mapped. Threads take turns, in the order that they wait for each other: what runs at the same time on a
+/// What is locked or asked for (mlock(2), `MAP_POPULATE`, `MADV_POPULATE_READ`) counts as touched, but not what
+/// mlockall(2) finds mapped, nor what mprotect(2) or mremap(2) bring of it. Threads take turns, in the order that they wait for each other: what runs at the same time on a
 /// machine does so here too, about. The count ends early where the workload says how much it maps and
 /// all of that has been touched.
 ///
@@ -206,10 +206,15 @@ impl Count {
         self.locking.remove(&process);
     }
 
-    /// A range is brought to memory.
-    fn bring(&mut self, address: u64, length: u64) {
-        if length > 0 {
-            self.access(address, length.min(MOST_BROUGHT_BYTES), false);
+    /// A range is brought to memory, as stores would or as it is mapped: then private pages that can be stored to are.
+    fn bring(&mut self, address: u64, length: u64, by_stores: bool) {
+        let (start, end) = pages_of(address, length.min(MOST_BROUGHT_BYTES));
+        for page in start..end {
+            let is_copied = |backing: Backing| backing.writable && !backing.shared;
+            let write = by_stores || self.mappings.find(page).is_some_and(is_copied);
+            if self.memory.is_new(page, write) {
+                self.classify(page, write);
+            }
         }
     }
 
@@ -238,13 +243,16 @@ impl Count {
                 let brings = flags & (MAP_LOCKED | MAP_POPULATE) != 0
                     || self.locking.contains(&(start >> PROCESS_SHIFT));
                 if brings && flags & MAP_NO_ACCESS == 0 {
-                    self.bring(address, length);
+                    self.bring(address, length, false);
                 }
             }
             Call::Lock { address, length, flags } if flags & LOCK_ON_FAULT == 0 => {
-                self.bring(address, length);
+                self.bring(address, length, false);
             }
-            Call::Populate { address, length, .. } => self.bring(address, length),
+            Call::Populate { address, length, how } => {
+                let [_, by_stores] = POPULATE;
+                self.bring(address, length, how == by_stores);
+            }
             Call::LockAll { process, flags } => {
                 let [_, future, on_fault] = LOCK_ALL;
                 if flags & (future | on_fault) == future {

@@ -669,8 +669,7 @@ impl Machine {
                 }
             }
             Call::Protect { address, length, flags } => {
-                if self.paging.protect_mappings(address, length, flags) {
-                    let pages = self.pages_of(address, length);
+                for pages in self.paging.protect_mappings(address, length, flags) {
                     steps.extend(self.populate_steps(pages, Populate::AsMapped));
                 }
             }

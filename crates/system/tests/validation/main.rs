@@ -37,3 +37,4 @@ mod support;
 mod tiering;
 mod transfers;
 mod variations;
+mod write_back;

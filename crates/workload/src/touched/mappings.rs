@@ -1,6 +1,6 @@
 //! Which pages of memory are of files.
 
-use crate::op::{FileId, MAP_SHARED, NO_FILE};
+use crate::op::{FileId, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use std::collections::BTreeMap;
 
 /// What is behind a page of a mapped file.
@@ -12,6 +12,8 @@ pub(super) struct Backing {
     pub(super) page: u64,
     /// Stores reach the file.
     pub(super) shared: bool,
+    /// Stores are allowed.
+    pub(super) writable: bool,
 }
 
 /// A range of pages of a file, by where it starts.
@@ -30,7 +32,8 @@ impl Mappings {
     pub(super) fn map(&mut self, start: u64, end: u64, flags: u64, file: FileId, page: u64) {
         self.unmap(start, end);
         if file != NO_FILE && start < end {
-            let first = Backing { file, page, shared: flags & MAP_SHARED != 0 };
+            let (shared, writable) = (flags & MAP_SHARED != 0, flags & MAP_WRITABLE != 0);
+            let first = Backing { file, page, shared, writable };
             self.0.insert(start, Range { end, first });
         }
     }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::generator::find;
-use crate::op::{MAP_SHARED, NO_FILE};
+use crate::op::{MAP_SHARED, MAP_WRITABLE, NO_FILE};
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -266,8 +266,10 @@ fn what_a_call_brings_to_memory_counts_and_what_is_only_locked_does_not() {
     ] {
         assert_eq!(pages_touched(&steps), (pages, 0), "{steps:?}");
     }
-    let file = [map(10, 20, 0, 0, MAP_SHARED), lock(0)];
-    assert_eq!(pages_touched(&file), (0, 20));
+    let file = |flags| pages_touched(&[map(10, 20, 0, 0, flags), lock(0)]);
+    assert_eq!(file(MAP_SHARED | MAP_WRITABLE), (0, 20));
+    assert_eq!(file(0), (0, 20));
+    assert_eq!(file(MAP_WRITABLE), (20, 20), "private pages that can be stored to are copied");
 }
 
 #[test]

@@ -170,6 +170,12 @@ impl Paging {
         if let Some(id) = self.commit_data((file, pages.start)..(file, pages.end), work) {
             return Ok(Some(id));
         }
+        if pages == Self::ALL_PAGES
+            && let Some(state) = self.files.get_mut(&file)
+        {
+            // All has been gone through: the flusher begins anew.
+            state.written_up_to = 0;
+        }
         if let Some(id) = self.write_range(file, pages.clone(), work)? {
             self.begin_empty(true);
             return Ok(Some(id));

@@ -166,19 +166,25 @@ impl Paging {
         self.locks.iter_mut().for_each(|locks| locks.set_unmapped(pages.clone(), false));
     }
 
-    /// Says what a program may do with a range from now on; whether its pages are to be brought to memory: where private
-    /// memory is locked that can be stored to only now (`mprotect_fixup`, mm/mprotect.c).
-    pub fn protect_mappings(&mut self, address: u64, length: u64, flags: u64) -> bool {
+    /// Says what a program may do with a range from now on; the parts of it whose pages are to be brought to memory: private
+    /// memory that is locked, and can be stored to only now (`mprotect_fixup`, mm/mprotect.c, since 4.2).
+    pub fn protect_mappings(&mut self, address: u64, length: u64, flags: u64) -> Vec<Range<u64>> {
         let rights = mappings::rights_of(flags);
         let start = address / self.page_bytes;
         let count = length.div_ceil(self.page_bytes);
-        let brings = self.locks.is_some()
-            && rights == Rights::Write
-            && self.mappings_within(start..start.saturating_add(count)).any(|(_, mapping)| {
-                mapping.lock == Lock::All && !mapping.shared && mapping.rights < Rights::Write
-            });
+        let pages = start..start.saturating_add(count);
+        let brings = |(_, mapping): &(u64, Mapping)| {
+            mapping.lock == Lock::All && !mapping.shared && mapping.rights < Rights::Write
+        };
+        let is_old = self.readahead.release == Release::V2_6_32;
+        let parts = if self.locks.is_none() || rights != Rights::Write || is_old {
+            Vec::new()
+        } else {
+            let parts = self.mappings_within(pages.clone()).filter(brings);
+            parts.map(|(at, it)| at.max(pages.start)..(at + it.pages).min(pages.end)).collect()
+        };
         self.advise_mappings(start, count, |mapping| mapping.rights = rights);
-        brings
+        parts
     }
 
     /// The mappings that have pages of a range, with their first pages.
@@ -217,6 +223,15 @@ impl Paging {
         self.counters.locked_pages += pages;
         if self.ages_pages() {
             self.reclaim.remove(head);
+        }
+    }
+
+    /// A virtual page maps a frame from now on, whose lock is that of another place.
+    pub(super) fn lock_as_mapped(&mut self, page: u64, frame: u64) {
+        if self.is_locked(page) {
+            self.lock_frame(frame);
+        } else {
+            self.unlock_unneeded(frame);
         }
     }
 

@@ -48,6 +48,7 @@ impl Paging {
             tried: None,
             last_read: None,
             dirtied_ps: None,
+            written_up_to: 0,
             allocated_pages: 0,
             ahead: 0..0,
         })
@@ -62,6 +63,9 @@ impl Paging {
     pub fn map(&mut self, address: u64, length: u64, flags: u64, file: InodeId, offset: u64) {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
+        if pages == 0 {
+            return;
+        }
         self.unmap(address, length);
         let shared = flags & MAP_SHARED != 0;
         let file = match (file, shared) {
@@ -155,6 +159,9 @@ impl Paging {
         let (from, to) = (old / page_bytes, new / page_bytes);
         let (old_pages, new_pages) =
             (old_length.div_ceil(page_bytes), new_length.div_ceil(page_bytes));
+        if new_pages == 0 {
+            return;
+        }
         let mapping = self.space.find(from).map(|(at, m)| {
             let file = m.file.map(|(file, first)| (file, first + from - at));
             Mapping { file, pages: new_pages, ..m }
@@ -162,10 +169,11 @@ impl Paging {
         let mapping = mapping.unwrap_or(Mapping::anonymous(new_pages));
         if from == to {
             if new_pages < old_pages {
-                self.unmap_pages(from + new_pages, old_pages - new_pages);
+                return self.unmap_pages(from + new_pages, old_pages - new_pages);
             }
-            return self.space.map(to, mapping);
+            return self.grow_mapping(from, old_pages, mapping);
         }
+        self.forget_unmapped_in(from..from.saturating_add(old_pages));
         self.unmap(new, new_length);
         let nameless = self.nameless_in(from, old_pages);
         let kept = old_pages.min(new_pages);
@@ -181,6 +189,20 @@ impl Paging {
         self.put_huge(huge, by);
         for (i, pte) in entries.into_iter().enumerate() {
             self.move_entry(from + i as u64, to + i as u64, pte);
+        }
+    }
+
+    /// A mapping of so many pages becomes this, which is as long or longer: what is new of it is as its begin.
+    fn grow_mapping(&mut self, first: u64, old_pages: u64, mapping: Mapping) {
+        let (new, more) = (first.saturating_add(old_pages), mapping.pages - old_pages);
+        if old_pages == 0 || self.space.find(first).is_none() {
+            return self.space.map(first, mapping);
+        }
+        if more > 0 {
+            self.forget_unmapped_in(new..new.saturating_add(more));
+            let file = mapping.file.map(|(file, page)| (file, page + old_pages));
+            self.space.map(new, Mapping { pages: more, file, ..mapping });
+            self.space.advise(new, more, |_| {});
         }
     }
 
@@ -211,6 +233,10 @@ impl Paging {
             }
         }
         self.space.set(to, pte);
+        if let Pte::Present { frame, .. } = pte {
+            // Parts of what has moved may have been locked otherwise.
+            self.lock_as_mapped(to, frame);
+        }
     }
 
     /// Takes advice on a range.
@@ -284,8 +310,9 @@ impl Paging {
         if self.limits.is_none() || self.is_in_swap(file) {
             return Ok(None);
         }
+        let release = self.readahead.release;
         let is = |of: Advice| advice == of as u64;
-        let state = self.file(file);
+        let Some(state) = self.files.get_mut(&file) else { return Ok(None) };
         if is(Advice::Normal) {
             state.reused = true;
             state.readahead.advise(Pattern::Normal);
@@ -293,7 +320,7 @@ impl Paging {
             state.readahead.advise(Pattern::Random);
         } else if is(Advice::Sequential) {
             state.readahead.advise(Pattern::Sequential);
-        } else if is(Advice::NoReuse) {
+        } else if is(Advice::NoReuse) && release == Release::V6_18 {
             state.reused = false;
         }
         let end = if length == 0 { u64::MAX } else { offset.saturating_add(length) };
@@ -309,7 +336,6 @@ impl Paging {
         }
         // The last page stays where only some of it was told of: since 4.17 not where that is all there is (its end is the
         // file's), and in 2.6.32 never. That also writes all that is dirty.
-        let release = self.readahead.release;
         let is_to_end = end == size && release == Release::V6_18;
         let past = match release {
             _ if is_to_end => end.div_ceil(page_bytes),
@@ -326,13 +352,30 @@ impl Paging {
     /// Drops the clean pages of a range of a file that nobody uses, folio by folio where one is all within it
     /// (`mapping_try_invalidate`, mm/truncate.c).
     pub fn drop_unneeded(&mut self, file: InodeId, pages: Range<u64>) {
-        let end = pages.end.min(self.file_pages(file));
-        let mut index = pages.start;
-        while index < end {
+        let (first, past) = (file_key(file, pages.start), file_key(file, self.file_pages(file)));
+        let past = past.min(file_key(file, 0).saturating_add(pages.end));
+        // Of a long range of a file of which little is there, what is there.
+        const FEW: u64 = 1 << 12;
+        let within = |map: &CowMap<u64>| -> Vec<u64> {
+            let keys: Vec<u64> = if past.saturating_sub(first) <= FEW {
+                (first..past).filter(|key| map.get(*key) != 0).collect()
+            } else {
+                map.iter_from(first).map(|(key, _)| key).take_while(|key| *key < past).collect()
+            };
+            keys.into_iter().map(|key| key - file_key(file, 0)).collect()
+        };
+        let (cached, gone) = (within(&self.cache), within(&self.shadows));
+        // What is known of pages that reclaim has taken goes as well (`clear_shadow_entries`, mm/truncate.c).
+        gone.into_iter().for_each(|index| self.shadows.set(file_key(file, index), 0));
+        let mut next = pages.start;
+        for index in cached {
+            if index < next {
+                continue;
+            }
             let folio = self
                 .folio(file, index)
                 .map_or(index..index + 1, |folio| folio.first..folio.first + folio.pages());
-            index = folio.end;
+            next = folio.end;
             if folio.start < pages.start || folio.end > pages.end {
                 continue;
             }
@@ -369,7 +412,7 @@ impl Paging {
     }
 
     /// Whether any page maps a frame of a file.
-    fn is_mapped(&self, frame: u64) -> bool {
+    pub(super) fn is_mapped(&self, frame: u64) -> bool {
         let info = self.frames.get(frame);
         info.mapped_at != Frame::UNMAPPED
             || info.mapped_twice && !self.other_mappings(frame, Frame::UNMAPPED).is_empty()

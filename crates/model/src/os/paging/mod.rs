@@ -446,6 +446,8 @@ struct FileState {
     last_read: Option<u64>,
     /// Since when it has dirty pages, if it has.
     dirtied_ps: Option<u64>,
+    /// Where the flusher goes on with it (`writeback_index`).
+    written_up_to: u64,
     /// The page behind the last that has been allocated without being written (fallocate).
     allocated_pages: u64,
     /// Pages that were allocated behind its end, of XFS.

@@ -100,14 +100,14 @@ impl Paging {
             let info = self.frames.get_mut(page.frame);
             info.transfer = 0;
             info.reading = false;
-            let Frame { owner, mapped_at, dirty, leaves, users, .. } = *info;
+            let Frame { owner, dirty, leaves, users, .. } = *info;
             match owner {
                 Owner::Free => self.release(page.frame),
                 Owner::Kernel => {}
                 _ if evicting
-                    && mapped_at == Frame::UNMAPPED
                     && !dirty
                     && users == 0
+                    && !self.is_mapped(page.frame)
                     && self.reclaim.lets_go(page.frame) =>
                 {
                     self.leave(page.frame);

@@ -1,13 +1,38 @@
 //! Dirty pages of files: how many there may be, who writes them and when, and where to.
 
 use super::*;
+use crate::os::release::Release;
+use std::ops::Bound;
 
 /// A page of a file, by its number.
 pub type FilePage = (InodeId, u64);
 
-/// Pages that the flusher has under way at once: a quarter of the least that the kernel's writes of a
-/// file before it turns to another (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c).
+/// Pages that the flusher has under way at once: a quarter of the least of [`Turn`].
 pub(super) const FLUSH_BATCH: usize = 256;
+
+/// The least that the flusher writes of a file before it turns to another, or looks again whether there is too much
+/// (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c; in 2.6.32 always so many, `MAX_WRITEBACK_PAGES`).
+const LEAST_TURN_PAGES: u64 = 1024;
+/// It writes an eighth of what may be dirty more (`DIRTY_SCOPE`), but no more than a drive that is not known yet writes in
+/// half a second (`INIT_BW`, 100 MiB/s, mm/page-writeback.c).
+const SCOPE: u64 = 8;
+const HALF_A_SECOND_BYTES: u64 = 50 << 20;
+
+/// Files in which the flusher looks for something to write before it sleeps.
+const MOST_LOOKED_AT: usize = 64;
+
+/// A file has its turn.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// The file, and since when it was dirty when its turn began.
+    file: (u64, InodeId),
+    /// Pages that are still to be written.
+    left: u64,
+    /// The page that it began with, and the next: behind the end it goes on from the start (`range_cyclic`).
+    from: u64,
+    next: u64,
+    cycled: bool,
+}
 
 /// Dirty pages, and when they have to be written.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +44,8 @@ pub(super) struct Dirty {
     under_way: u64,
     /// Pages that reclaim wants written.
     asked: u64,
+    /// The file whose turn it is, or was last.
+    turn: Option<Turn>,
     /// Files that have been dirty since then or longer are due.
     due_ps: Option<u64>,
     /// The next look at ages has been ordered.
@@ -28,9 +55,11 @@ pub(super) struct Dirty {
 impl Dirty {
     /// Whether a file has been dirty for too long.
     fn is_due(&self) -> bool {
-        let oldest = self.files.first();
-        oldest
-            .is_some_and(|(dirtied_ps, _)| self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps))
+        self.files.first().is_some_and(|file| self.has_been_for_long(file))
+    }
+
+    fn has_been_for_long(&self, (dirtied_ps, _): &(u64, InodeId)) -> bool {
+        self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps)
     }
 
     pub fn due_ps(&self) -> Option<u64> {
@@ -184,15 +213,70 @@ impl Paging {
     /// transfer. `None` once it may sleep.
     pub fn flush(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
         let Some(limits) = &self.limits else { return Ok(None) };
-        let dirty = self.dirty.pages.len() as u64;
-        let many = dirty > self.dirty_limits(limits, 0).1 || self.dirty.asked > 0;
-        if (many || self.dirty.is_due())
-            && let Some(written) = self.write_oldest(work)?
-        {
+        let (dirty, soft) = (self.dirty.pages.len() as u64, self.dirty_limits(limits, 0).1);
+        if let Some(written) = self.go_on_with_turn(work)? {
             return Ok(Some(written));
+        }
+        let many = dirty > soft || self.dirty.asked > 0;
+        // All that is dirty of a file may be on its way, or wait for a commit: then it is another's turn.
+        let files = if many || self.dirty.is_due() { self.dirty.files.len() } else { 0 };
+        for _ in 0..files.min(MOST_LOOKED_AT) {
+            self.begin_turn(many);
+            if let Some(written) = self.go_on_with_turn(work)? {
+                return Ok(Some(written));
+            }
         }
         self.dirty.asked = 0;
         Ok(self.write_old_metadata(FLUSH_BATCH, work))
+    }
+
+    /// Writes more of the file whose turn it is; `None` where its turn is over.
+    fn go_on_with_turn(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
+        while let Some(mut turn) = self.dirty.turn.filter(|turn| turn.left > 0) {
+            let (_, file) = turn.file;
+            let range = turn.next..if turn.cycled { turn.from } else { u64::MAX };
+            let most = FLUSH_BATCH.min(usize::try_from(turn.left).unwrap_or(usize::MAX));
+            let batch: Vec<FilePage> = self.dirty.pages_within(file, range).take(most).collect();
+            match batch.last() {
+                Some((_, last)) => {
+                    turn.next = last + 1;
+                    turn.left -= batch.len() as u64;
+                }
+                None if turn.cycled || turn.from == 0 => turn.left = 0,
+                None => (turn.next, turn.cycled) = (0, true),
+            }
+            self.dirty.turn = Some(turn);
+            if let Some(state) = self.files.get_mut(&file) {
+                state.written_up_to = turn.next;
+            }
+            if let Some(written) = self.write_batch(batch, work)? {
+                return Ok(Some(written));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next file has its turn, one after the other from the one that has been dirty for longest on; of those that have
+    /// been for too long, unless there is too much of all.
+    fn begin_turn(&mut self, many: bool) {
+        let Some(limits) = &self.limits else { return };
+        let (hard, soft) = self.dirty_limits(limits, 0);
+        let thresh = 2 * hard - soft;
+        let most = (HALF_A_SECOND_BYTES / self.page_bytes).min(thresh / SCOPE);
+        let left = match self.readahead.release {
+            Release::V2_6_32 => LEAST_TURN_PAGES,
+            _ => (most + LEAST_TURN_PAGES) / LEAST_TURN_PAGES * LEAST_TURN_PAGES,
+        };
+        let Dirty { files, turn, .. } = &self.dirty;
+        let behind = turn.and_then(|turn| {
+            files.range((Bound::Excluded(turn.file), Bound::Unbounded)).next().copied()
+        });
+        let may = |file: &(u64, InodeId)| many || self.dirty.has_been_for_long(file);
+        let next = behind.filter(may).or(files.first().copied());
+        if let Some(file) = next {
+            let from = self.files.get(&file.1).map_or(0, |state| state.written_up_to);
+            self.dirty.turn = Some(Turn { file, left, from, next: from, cycled: false });
+        }
     }
 
     /// Writes pages of the file that has been dirty for longest.

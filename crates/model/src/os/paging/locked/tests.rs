@@ -250,14 +250,45 @@ fn a_moved_mapping_stays_locked_and_what_may_not_be_used_comes_when_it_may() {
     let flags = MAP_LOCKED | MAP_NO_ACCESS;
     paging.map(9000 * PAGE, 8 * PAGE, flags, NO_FILE, 0);
     assert_eq!(populate(&mut paging, 9000..9008, Populate::AsMapped), 0);
-    assert!(!paging.protect_mappings(9000 * PAGE, 8 * PAGE, 0), "where it can be stored to only");
-    assert!(paging.protect_mappings(9000 * PAGE, 4 * PAGE, MAP_WRITABLE));
+    let protect = |paging: &mut Paging, pages: Range<u64>, flags| {
+        paging.protect_mappings(pages.start * PAGE, (pages.end - pages.start) * PAGE, flags)
+    };
+    assert_eq!(protect(&mut paging, 9000..9008, 0), [], "where it can be stored to only");
+    assert_eq!(protect(&mut paging, 9000..9004, MAP_WRITABLE), [9000..9004]);
     assert_eq!(populate(&mut paging, 9000..9004, Populate::AsMapped), 4);
-    assert!(!paging.protect_mappings(9000 * PAGE, 4 * PAGE, MAP_WRITABLE), "it could before");
-    assert!(!paging.protect_mappings(0, 4 * PAGE, MAP_NO_ACCESS));
-    assert!(paging.protect_mappings(9004 * PAGE, 4 * PAGE, MAP_WRITABLE));
+    assert_eq!(protect(&mut paging, 9000..9004, MAP_WRITABLE), [], "it could before");
+    assert_eq!(protect(&mut paging, 0..4, MAP_NO_ACCESS), []);
+    paging.map(8990 * PAGE, 10 * PAGE, 0, NO_FILE, 0);
+    assert_eq!(
+        protect(&mut paging, 8990..9008, MAP_WRITABLE),
+        [9004..9008],
+        "what is locked alone"
+    );
+    paging.map(9100 * PAGE, PAGE, flags, NO_FILE, 0);
+    paging.readahead.release = Release::V2_6_32;
+    assert_eq!(protect(&mut paging, 9100..9101, MAP_WRITABLE), [], "before 4.2");
     let (at, mapping) = paging.space.find(9007).expect("it is mapped");
     assert_eq!((at, mapping.pages), (9000, 8), "what is alike again is one mapping");
+}
+
+#[test]
+fn what_is_moved_together_is_locked_as_its_begin_and_nothing_of_it_is_forgotten() {
+    for (locked, first) in [(0..4, true), (4..8, false)] {
+        let mut paging = limited(400);
+        (0..8).for_each(|page| _ = touch(&mut paging, page, true));
+        lock(&mut paging, locked, Lock::All);
+        paging.remap(0, 8 * PAGE, 8192 * PAGE, 8 * PAGE);
+        assert_eq!(paging.locked_bytes(), if first { 8 * PAGE } else { 0 });
+        paging.unmap(8192 * PAGE, 8 * PAGE);
+        assert_eq!(paging.locked_bytes(), 0);
+    }
+    // Nothing is mapped of no length, and nothing becomes of no length.
+    let mut paging = limited(400);
+    paging.map(100 * PAGE + 7, 0, MAP_WRITABLE | MAP_LOCKED, NO_FILE, 0);
+    paging.remap(4096 * PAGE, 0, 4096 * PAGE, 0);
+    lock(&mut paging, 0..200, Lock::OnFault);
+    assert_eq!(paging.next_to_populate(90..110, Populate::Read), Some((90, false)));
+    assert_eq!(populate(&mut paging, 4000..5000, Populate::AsMapped), 0);
 }
 
 #[test]

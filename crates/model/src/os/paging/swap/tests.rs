@@ -87,6 +87,7 @@ fn what_is_needed_of_anonymous_memory_is_read_from_swap() {
             (0..20).chain(file..file + 8).all(|page| in_swap(&paging, page)),
             "they went first"
         );
+        paging.unmap(2 * FRAMES * PAGE - 64 * PAGE, 64 * PAGE);
         let (advice, before) = (Advice::WillNeed as u64, paging.counters);
         for at in [4, file] {
             paging.advise(at * PAGE, 8 * PAGE, advice, &mut Vec::new(), &|_| false).unwrap();

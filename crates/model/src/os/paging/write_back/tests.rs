@@ -1,7 +1,7 @@
 //! When dirty pages are written, and by whom.
 
 use super::*;
-use crate::os::paging::small::{FRAMES, fault, finish, settle, small, write};
+use crate::os::paging::small::{FRAMES, fault, finish, os, settle, small, storage, write};
 use tierscope_workload::op::MAP_WRITABLE;
 
 const FILE: FileId = 1;
@@ -38,6 +38,70 @@ fn the_flusher_wakes_above_the_background_ratio_and_not_at_it() {
     assert_eq!((0..FRAMES).map(&mut wakes).filter(|wakes| *wakes).take(3).count(), 3);
     assert!(flushed(&mut paging) > 3);
     assert_eq!(flushed(&mut paging), 0, "it writes until no more than that is dirty");
+}
+
+/// Of a memory of 64 MiB in which few pages are too many, and far more may be dirty before writers wait.
+fn large(release: Release) -> Paging {
+    const PAGES: u64 = 16384;
+    let mut spec = storage();
+    spec.dram_capacity = Size::from_bytes(PAGES * PAGE);
+    (spec.dirty_background_ratio, spec.dirty_ratio) = (0.01, 0.9);
+    spec.readahead_release = Some(release);
+    Paging::new(&os(), 1, PAGES * PAGE, Some((&spec, 1 << 30)), 1)
+}
+
+/// The pages that the flusher writes next, until it would sleep or has written so many.
+fn next_written(paging: &mut Paging, most: usize) -> Vec<FilePage> {
+    let mut pages = Vec::new();
+    while pages.len() < most
+        && let Some(id) = paging.flush(&mut Vec::new()).expect("there is room")
+    {
+        let frames = paging.transfer(id).pages.iter().map(|page| page.frame);
+        let mut of_it: Vec<FilePage> = frames
+            .map(|frame| match paging.frames.get(frame).owner {
+                Owner::File(file, index) => (file, index),
+                owner => panic!("{owner:?}"),
+            })
+            .collect();
+        of_it.sort_unstable();
+        pages.extend(of_it);
+        finish(paging, id);
+    }
+    pages
+}
+
+#[test]
+fn the_flusher_writes_a_turn_of_each_file_from_where_it_left_off() {
+    let mut paging = large(Release::V6_18);
+    for (file, pages) in [(0, 3000), (1, 3000), (2, 200)] {
+        paging.open(file, 0).expect("the store is empty");
+        for index in 0..pages {
+            let at_ps = u64::from(file) + 1;
+            assert!(matches!(write(&mut paging, file, index, at_ps), Next::Ready(_)));
+        }
+    }
+    let pages = |file, range: Range<u64>| range.map(move |index| (file, index));
+    // An eighth of what may be dirty is one more part.
+    let hard = 2 * paging.dirty_limits(paging.limits.as_ref().unwrap(), 0).0;
+    assert!((1024..2048).contains(&(hard / 8)), "{hard}");
+    let expected = pages(0, 0..2048).chain(pages(1, 0..2048)).chain(pages(2, 0..200));
+    assert_eq!(next_written(&mut paging, 4296), expected.collect::<Vec<_>>());
+    // What is behind comes first then, and what was made dirty again in front of it once the end has come.
+    (0..10).for_each(|index| _ = write(&mut paging, 0, index, 9));
+    let expected: Vec<FilePage> = pages(0, 2048..3000).chain(pages(0, 0..10)).collect();
+    assert_eq!(next_written(&mut paging, 962), expected);
+    assert_eq!(next_written(&mut paging, 952), pages(1, 2048..3000).collect::<Vec<_>>());
+    assert_eq!(flushed(&mut paging), 0);
+    // All of a turn is written, though less is dirty than is too much as soon as one is.
+    for release in [Release::V6_18, Release::V2_6_32] {
+        let mut paging = large(release);
+        paging.open(FILE, 0).expect("the store is empty");
+        let soft = paging.dirty_limits(paging.limits.as_ref().unwrap(), 0).1;
+        (0..=soft).for_each(|index| _ = write(&mut paging, FILE, index, 1));
+        assert_eq!(flushed(&mut paging), soft + 1);
+        (0..1100).for_each(|index| _ = write(&mut paging, FILE, index, 2));
+        assert_eq!(flushed(&mut paging), if release == Release::V6_18 { 1100 } else { 1024 });
+    }
 }
 
 #[test]
