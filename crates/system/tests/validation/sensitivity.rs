@@ -1229,7 +1229,7 @@ const CASES: &[Case] = &[
     case("disk.arm.full_seek", &[DISK], "20ms", Updates, "time", Either),
     case("disk.arm.write_settle", &[DISK], "5ms", Updates, "time", Either),
     case("disk.arm.head_switch", &[DISK], "5ms", Updates, "time", Either),
-    case("disk.buffer.capacity", &[DISK], "64KiB", Files, "time", Either)
+    case("disk.buffer.capacity", &[DISK], "64KiB", Crowded, "time", Either)
         .along(&[("disk.buffer.read_ahead", "8KiB")]),
     case("disk.buffer.segments", &[DISK], "1", Files, "time", Either),
     case("disk.buffer.read_ahead", &[DISK], "0B", Mapped, "time", Either),
