@@ -249,7 +249,8 @@ def run(
 ) -> dict[str, object]:
     """Runs a pattern on a file; what was seen."""
     file = File(path, int(str(pattern["file_bytes"])))
-    fd = os.open(path, os.O_RDONLY)
+    openings = {0: os.open(path, os.O_RDONLY)}
+    fd = openings[0]
     mapping: Mapping | None = None
     steps: list[list[object]] = pattern["steps"]  # type: ignore[assignment]
     asked: dict[int, list[tuple[int, int]]] = {}
@@ -260,6 +261,10 @@ def run(
         match what, rest:
             case "read", [int(at), int(size)]:
                 os.pread(fd, size, at)
+            case "use", [int(opening)]:
+                fd = openings.setdefault(opening, -1)
+                if fd < 0:
+                    fd = openings[opening] = os.open(path, os.O_RDONLY)
             case "map", [int(first), int(pages), int(shift)]:
                 mapping = Mapping(fd, first, pages, shift)
             case "fadvise", [str(advice), int(at), int(size)]:
@@ -281,7 +286,8 @@ def run(
     if mapping:
         seen["mapped_at_the_end"] = runs(mapping.present())
         mapping.close()
-    os.close(fd)
+    for fd in openings.values():
+        os.close(fd)
     file.close()
     return seen
 

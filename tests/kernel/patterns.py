@@ -8,6 +8,8 @@ A step is a list, its name first:
   beyond a boundary of 2 MiB;
 - `madvise ADVICE FIRST PAGES`: of the mapping, by pages of it;
 - `fadvise ADVICE OFFSET BYTES`: of the file.
+- `use NUMBER`: what follows reads, advises and maps the file by this opening of it, as threads do that
+  open a file each.
 """
 
 import random
@@ -176,6 +178,31 @@ def map_random(rng: random.Random, pages: int) -> Iterator[Step]:
     return map_scattered(rng, pages, "random")
 
 
+def by_several(rng: random.Random, pages: int) -> Iterator[Step]:
+    """Several openings read the file in turns, each in a row, some of it elsewhere or as advised."""
+    count = rng.choice([2, 3, 4])
+    at = [rng.randrange(pages) * PAGE for _ in range(count)]
+    sizes = [rng.choice([4096, 8192, 16384, 50000]) for _ in range(count)]
+    if rng.random() < 0.5:
+        yield ["use", 0]
+        yield ["fadvise", rng.choice(["random", "sequential"]), 0, 0]
+    mapped_by = rng.choice([0, 1, 9])
+    if mapped_by < count:
+        steps, mapped_pages = mapped(rng, pages)
+        yield ["use", mapped_by]
+        yield from steps
+    for _ in range(110):
+        who = rng.randrange(count)
+        yield ["use", who]
+        if mapped_by < count and rng.random() < 0.2:
+            yield ["load", rng.randrange(mapped_pages)]
+            continue
+        if rng.random() < 0.1:
+            at[who] = rng.randrange(pages) * PAGE
+        yield ["read", at[who], sizes[who]]
+        at[who] += sizes[who]
+
+
 KINDS = [
     sequential,
     strided,
@@ -190,6 +217,7 @@ KINDS = [
     map_needed,
     map_sequential,
     map_random,
+    by_several,
 ]
 WINDOWS_KIB = [128, 128, 128, 16, 64, 100, 512, 1024, 4096, 0]
 SIZES_BYTES = [64 << 20, 64 << 20, 64 << 20, 3_000_000, 517 * PAGE, 20 * PAGE + 100]

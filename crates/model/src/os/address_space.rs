@@ -47,6 +47,8 @@ pub struct Mapping {
     pub rights: Rights,
     /// Whether its pages stay in memory.
     pub lock: Lock,
+    /// The opening of the file by which it was made.
+    pub opening: u32,
 }
 
 impl Mapping {
@@ -61,6 +63,7 @@ impl Mapping {
             huge: None,
             rights: Rights::Write,
             lock: Lock::No,
+            opening: 0,
         }
     }
 
@@ -249,6 +252,14 @@ impl AddressSpace {
     /// The mappings that begin in a range of pages, by where they begin.
     pub fn mappings_in(&self, pages: Range<u64>) -> Vec<(u64, Mapping)> {
         self.mappings.range(pages).map(|(at, mapping)| (*at, *mapping)).collect()
+    }
+
+    /// Whether any mapping is of a file by an opening of it.
+    pub fn maps_by(&self, file: InodeId, opening: u32) -> bool {
+        let is_of_it = |mapping: &Mapping| {
+            mapping.opening == opening && mapping.file.is_some_and(|(of, _)| of == file)
+        };
+        self.mappings.values().any(is_of_it)
     }
 
     /// Whether any mapping is of a file.

@@ -2,16 +2,19 @@
 //! name.
 
 use super::Machine;
+use super::thread::Thread;
 use std::collections::BTreeMap;
 use tierscope_model::os::InodeId;
 use tierscope_model::os::paging::OsError;
-use tierscope_workload::FileId;
+use tierscope_workload::{Call, FileId};
 
 /// A file that a thread has open, and how often.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFile {
     inode: InodeId,
     times: u64,
+    /// The number of its first opening, by which all of them read.
+    opening: u32,
 }
 
 /// Files that a thread has open, by their names.
@@ -31,9 +34,10 @@ impl Machine {
             open.times += 1;
             return Ok(());
         }
-        let before = open_files.insert(file, OpenFile { inode, times: 1 });
+        let opening = self.paging.new_opening();
+        let before = open_files.insert(file, OpenFile { inode, times: 1, opening });
         self.paging.keep_inode(inode);
-        before.into_iter().for_each(|open| self.paging.let_go_of_inode(open.inode));
+        before.into_iter().for_each(|open| self.closed(open));
         Ok(())
     }
 
@@ -50,16 +54,42 @@ impl Machine {
         let open_files = &mut self.threads[by].open_files;
         let Some(open) = open_files.get_mut(&file) else { return };
         open.times -= 1;
-        if let OpenFile { inode, times: 0 } = *open {
+        let open = *open;
+        if open.times == 0 {
             open_files.remove(&file);
-            self.paging.let_go_of_inode(inode);
+            self.closed(open);
         }
+    }
+
+    fn closed(&mut self, open: OpenFile) {
+        self.paging.close_opening(open.inode, open.opening);
+        self.paging.let_go_of_inode(open.inode);
+    }
+
+    /// A call of a thread reads, advises or maps a file by the thread's own opening of it, or by that of another that has
+    /// it open, which may have handed its descriptor on.
+    pub(super) fn note_opening(&mut self, thread: usize, call: &Call) {
+        let opening = match *call {
+            Call::Read { file, .. }
+            | Call::SpliceRead { file, .. }
+            | Call::CopyRange { source: file, .. }
+            | Call::AdviseFile { file, .. }
+            | Call::Map { file, .. } => self.opening_of(thread, file),
+            _ => 0,
+        };
+        self.threads[thread].opening = opening;
+        self.paging.reads_by(opening);
+    }
+
+    fn opening_of(&self, thread: usize, file: FileId) -> u32 {
+        let of = |thread: &Thread| Some(thread.open_files.get(&file)?.opening);
+        of(&self.threads[thread]).or_else(|| self.threads.iter().find_map(of)).unwrap_or(0)
     }
 
     /// A thread has ended: it has nothing open any more.
     pub(super) fn close_all_files(&mut self, thread: usize) {
         for open in std::mem::take(&mut self.threads[thread].open_files).into_values() {
-            self.paging.let_go_of_inode(open.inode);
+            self.closed(open);
         }
     }
 

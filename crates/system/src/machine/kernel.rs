@@ -112,6 +112,7 @@ impl Machine {
             self.threads[self.contexts[index].thread].call_area = area;
         }
         self.paging.tell_time(now_ps);
+        self.paging.reads_by(self.threads[self.contexts[index].thread].opening);
         match action {
             Action::Arrive(id) => {
                 if self.nobody_waits() {
@@ -610,6 +611,7 @@ impl Machine {
         let call = if buffers.is_empty() { call } else { of_buffers(call) };
         thread.buffers = buffers;
         thread.call_area = Area::REST;
+        self.note_opening(id, &call);
         self.paging.tell_time(now_ps);
         let mut stands_ps = 0;
         if !matches!(call, Call::Skip { .. }) {

@@ -408,6 +408,8 @@ pub struct Thread {
     pub site: SiteId,
     /// The file that a call works on, as an area.
     pub call_area: u32,
+    /// The opening of the file by which a call reads.
+    pub opening: u32,
     /// Files that it has open.
     pub open_files: OpenFiles,
     /// What its read or write call holds on to.
@@ -460,6 +462,7 @@ impl Thread {
             fault: None,
             site: UNKNOWN_SITE,
             call_area: 0,
+            opening: 0,
             open_files: OpenFiles::new(),
             held: None,
             buffers: Vec::new(),

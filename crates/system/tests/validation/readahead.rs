@@ -6,7 +6,7 @@
 //! `TIERSCOPE_OBSERVED=FILE` compares with what was observed on this computer instead
 //! (`make kernel`).
 
-use super::support::observation;
+use super::support::{ANONYMOUS, call, observation, run as system_run, system};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +15,8 @@ use tierscope_model::os::readahead::{
     around::{self, PageTable},
 };
 use tierscope_model::os::release::Release;
+use tierscope_workload::Op;
+use tierscope_workload::op::{Advice, Call, MAP_WRITABLE, NO_FILE};
 
 const PAGE_BYTES: u64 = 4096;
 /// The file system in user space takes requests of so many pages at most.
@@ -142,9 +144,14 @@ impl PageTable for Table {
     }
 }
 
-/// The model with one open file.
+/// The model with one file, which is open several times.
 struct Model {
-    readahead: Readahead,
+    limits: Limits,
+    /// By opening.
+    readaheads: BTreeMap<u64, Readahead>,
+    /// The opening that is in use, and that by which the file is mapped.
+    opening: u64,
+    mapped_by: u64,
     cache: Watched,
     table: Table,
     vma: Vma,
@@ -167,13 +174,22 @@ impl Model {
         };
         let file_pages = run.file_bytes.div_ceil(PAGE_BYTES);
         Model {
-            readahead: Readahead::new(limits),
+            limits,
+            readaheads: BTreeMap::new(),
+            opening: 0,
+            mapped_by: 0,
             cache: Watched { file_pages, ..Watched::default() },
             table: Table::default(),
             vma: Vma { first: 0, pages: 0, address: 0, pattern: Pattern::Normal },
             file_bytes: run.file_bytes,
             around,
         }
+    }
+
+    /// Readahead by an opening, and the page cache.
+    fn by(&mut self, opening: u64) -> (&mut Readahead, &mut Watched) {
+        let new = || Readahead::new(self.limits);
+        (self.readaheads.entry(opening).or_insert_with(new), &mut self.cache)
     }
 
     /// Does a step; what it added to the page cache, and asked the file system for.
@@ -184,22 +200,26 @@ impl Model {
             "map" => {
                 let (first, pages, address) = (number(1), number(2), number(3));
                 self.vma = Vma { first, pages, address, pattern: Pattern::Normal };
+                self.mapped_by = self.opening;
             }
+            "use" => self.opening = number(1),
             "load" => self.access(number(1), false),
             "store" => self.access(number(1), true),
             "fadvise" => match pattern(&step[1]) {
-                Some(pattern) => self.readahead.advise(pattern),
+                Some(pattern) => self.by(self.opening).0.advise(pattern),
                 None => {
                     let (first, end) = (number(2) / PAGE_BYTES, number(2) + number(3));
                     let pages = end.div_ceil(PAGE_BYTES) - first;
-                    self.readahead.need(&mut self.cache, first, pages);
+                    let (readahead, cache) = self.by(self.opening);
+                    readahead.need(cache, first, pages);
                 }
             },
             "madvise" => match pattern(&step[1]) {
                 Some(pattern) => self.vma.pattern = pattern,
                 None => {
                     let first = self.vma.first + number(2);
-                    self.readahead.need(&mut self.cache, first, number(3));
+                    let (readahead, cache) = self.by(self.mapped_by);
+                    readahead.need(cache, first, number(3));
                 }
             },
             other => panic!("a step that is not known: {other}"),
@@ -214,10 +234,12 @@ impl Model {
         }
         let end = (offset + bytes).div_ceil(PAGE_BYTES);
         let last = end.min(self.cache.file_pages);
+        let end_bytes = (offset + bytes).min(self.file_bytes);
+        let (readahead, cache) = self.by(self.opening);
         for page in offset / PAGE_BYTES..last {
-            self.readahead.read(&mut self.cache, page, end);
+            readahead.read(cache, page, end);
         }
-        self.readahead.end_of_read((offset + bytes).min(self.file_bytes), PAGE_BYTES);
+        readahead.end_of_read(end_bytes, PAGE_BYTES);
     }
 
     fn access(&mut self, page: u64, store: bool) {
@@ -234,7 +256,9 @@ impl Model {
     /// A fault. What is read for the page itself has arrived when the fault begins again; what a mark
     /// makes it read ahead has not.
     fn fault(&mut self, page: u64, store: bool) {
-        let Model { readahead, cache, table, vma, around, .. } = self;
+        self.by(self.mapped_by);
+        let Model { readaheads, mapped_by, cache, table, vma, around, .. } = self;
+        let readahead = readaheads.get_mut(mapped_by).expect("it has one");
         if !store && readahead.map_around(cache, table, vma, page, *around) {
             return;
         }
@@ -354,4 +378,47 @@ fn readahead_is_the_kernels_in_the_patterns_it_was_developed_with() {
 #[test]
 fn readahead_is_the_kernels_in_the_patterns_that_judge_it() {
     all_the_same("judgement");
+}
+
+/// Pages read ahead where two threads read a part of a file each in a row, by openings of their own or by that of the first;
+/// the second has advised, if so, that it reads at random.
+fn read_ahead(each_opens: bool, advises: bool) -> u64 {
+    const PART_PAGES: u64 = 512;
+    let open = || call(Call::Open { file: 0, size: 2 * PART_PAGES * PAGE_BYTES });
+    let length = 4 * PAGE_BYTES;
+    let reads = |thread: u64| {
+        let address = ANONYMOUS + (thread << 20);
+        let pages = (thread * PART_PAGES..(thread + 1) * PART_PAGES).step_by(4);
+        let read = move |page| Call::Read { file: 0, offset: page * PAGE_BYTES, length, address };
+        pages.flat_map(move |page| call(read(page)))
+    };
+    let map = Call::Map {
+        address: ANONYMOUS,
+        length: 2 << 20,
+        flags: MAP_WRITABLE,
+        file: NO_FILE,
+        offset: 0,
+    };
+    let mut first: Vec<Op> = [call(map), open(), call(Call::Spawn { thread: 1 })].concat();
+    // Until the other has advised.
+    first.extend(call(Call::Sleep { duration_ps: 1_000_000_000 }));
+    first.extend(reads(0));
+    let mut second = if each_opens { open() } else { Vec::new() };
+    if advises {
+        let advice = Advice::Random as u64;
+        second.extend(call(Call::AdviseFile { file: 0, offset: 0, length: 0, advice }));
+    }
+    second.extend(reads(1));
+    let sets = [("storage.readahead_release", "6.18"), ("storage.dram_capacity", "64MiB")];
+    system_run(&system("storage/970-pro", &[&sets]), &[first, second]).counter("readahead_pages")
+}
+
+/// Advice on a file is for the opening that it is given by, which other threads share that have none of their own.
+#[test]
+fn threads_that_open_a_file_each_read_ahead_by_themselves() {
+    let [plain, own, shared] =
+        [read_ahead(true, false), read_ahead(true, true), read_ahead(false, true)];
+    println!("{plain} pages read ahead without advice, {own} of own openings, {shared} of one");
+    assert!((plain / 2 - 32..=plain / 2 + 32).contains(&own), "{plain} {own}");
+    assert!(shared < 32 && plain > 900, "{plain} {shared}");
 }

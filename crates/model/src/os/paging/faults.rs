@@ -73,8 +73,12 @@ impl Paging {
             (Pte::Swapped(slot), _) => self.swap_in((page, write), slot, now_ps, work, held),
             (
                 Pte::None,
-                Some((at, Mapping { file: Some((file, first)), shared, pattern, pages, .. })),
+                Some((
+                    at,
+                    Mapping { file: Some((file, first)), shared, pattern, pages, opening, .. },
+                )),
             ) => {
+                self.reads_by(opening);
                 let vma = Vma { first, pages, address: at, pattern };
                 if first + page - at >= self.file_pages(file) {
                     return self.first_touch(page, work, held);

@@ -94,7 +94,7 @@ impl Paging {
     /// A read call has ended in front of this byte.
     pub fn end_of_read(&mut self, file: InodeId, end_bytes: u64) {
         let page_bytes = self.page_bytes;
-        self.file(file).readahead.end_of_read(end_bytes, page_bytes);
+        self.readahead_of(file).end_of_read(end_bytes, page_bytes);
     }
 
     /// Decides what writing to page `index` of a file needs. `whole` says that all of the page is

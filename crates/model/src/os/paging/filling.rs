@@ -181,6 +181,34 @@ impl Paging {
         Folio { first, order, marked }
     }
 
+    /// A file is opened: calls and mappings by it have a readahead of their own ([`Paging::reads_by`]).
+    pub fn new_opening(&mut self) -> u32 {
+        // Numbers come round after more openings than a run has; then one has two.
+        self.openings = self.openings.wrapping_add(1).max(1);
+        self.openings
+    }
+
+    /// The calls that follow are by this opening of their file: 0 where nothing has opened it.
+    #[inline]
+    pub fn reads_by(&mut self, opening: u32) {
+        self.opening = opening;
+    }
+
+    /// An opening is closed; a mapping that was made by it keeps its readahead.
+    pub fn close_opening(&mut self, file: InodeId, opening: u32) {
+        let has_it = |(of, _): &(u32, Readahead)| *of == opening;
+        let Some(state) = self.files.get(&file) else { return };
+        if state.readahead.iter().any(has_it) && !self.space.maps_by(file, opening) {
+            self.file(file).readahead.retain(|it| !has_it(it));
+        }
+    }
+
+    /// Readahead of a file by the opening that is in use.
+    pub(super) fn readahead_of(&mut self, file: InodeId) -> &mut Readahead {
+        let (opening, limits) = (self.opening, self.readahead);
+        self.file(file).readahead_of(opening, limits)
+    }
+
     /// Lets readahead read what it finds right. Afterwards the first wanted page is in the page
     /// cache, or being read, where true is returned; else all frames are in transfer.
     pub(super) fn fill(
@@ -203,7 +231,7 @@ impl Paging {
                 return filler.error.map_or(Ok(false), Err);
             }
         }
-        let mut readahead = filler.paging.file(file).readahead.clone();
+        let mut readahead = filler.paging.readahead_of(file).clone();
         decide(&mut readahead, &mut filler);
         if filler.reserve.is_some() {
             filler.submit();
@@ -211,7 +239,7 @@ impl Paging {
             filler.submit();
         }
         let error = filler.error;
-        self.file(file).readahead = readahead;
+        *self.readahead_of(file) = readahead;
         error.map_or(Ok(true), Err)
     }
 
@@ -219,12 +247,12 @@ impl Paging {
     /// itself is mapped now: not where reclaim has taken it out of its folio.
     pub(super) fn map_around(&mut self, file: InodeId, vma: &around::Vma, page: u64) -> bool {
         let around = self.limits.as_ref().map_or(1, |limits| limits.fault_around);
+        let mut readahead = self.readahead_of(file).clone();
         let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
-        let mut readahead = entries.paging.files[&file].readahead.clone();
         let mapped =
             readahead.map_around(&Read(entries.paging, file), &mut entries, vma, page, around);
         let new = entries.new;
-        self.file(file).readahead = readahead;
+        *self.readahead_of(file) = readahead;
         self.map_file_pages(file, vma, &new);
         mapped && new.iter().any(|(near, _)| *near == page)
     }

@@ -36,14 +36,13 @@ impl Paging {
     }
 
     pub(super) fn file(&mut self, file: InodeId) -> &mut FileState {
-        let limits = self.readahead;
         self.files.entry(file).or_insert_with(|| FileState {
             name: file,
             users: 0,
             size_bytes: 0,
             stored_pages: 0,
             base_address: 0,
-            readahead: Readahead::new(limits),
+            readahead: Vec::new(),
             reused: true,
             tried: None,
             last_read: None,
@@ -79,6 +78,7 @@ impl Paging {
             heap: flags & MAP_HEAP != 0,
             rights: rights_of(flags),
             lock: self.lock_of_new(start, flags),
+            opening: self.opening,
             ..Mapping::anonymous(pages)
         };
         self.space.map(start, mapping);
@@ -313,13 +313,14 @@ impl Paging {
         let release = self.readahead.release;
         let is = |of: Advice| advice == of as u64;
         let Some(state) = self.files.get_mut(&file) else { return Ok(None) };
+        let readahead = state.readahead_of(self.opening, self.readahead);
         if is(Advice::Normal) {
+            readahead.advise(Pattern::Normal);
             state.reused = true;
-            state.readahead.advise(Pattern::Normal);
         } else if is(Advice::Random) {
-            state.readahead.advise(Pattern::Random);
+            readahead.advise(Pattern::Random);
         } else if is(Advice::Sequential) {
-            state.readahead.advise(Pattern::Sequential);
+            readahead.advise(Pattern::Sequential);
         } else if is(Advice::NoReuse) && release == Release::V6_18 {
             state.reused = false;
         }

@@ -437,7 +437,8 @@ struct FileState {
     /// Pages that the store had when the file was first seen.
     stored_pages: u64,
     base_address: u64,
-    readahead: Readahead,
+    /// Of each opening that has been read by.
+    readahead: Vec<(u32, Readahead)>,
     /// Uses of it keep it in memory: not where it is said that nothing is used again (`FMODE_NOREUSE`, since 6.3).
     reused: bool,
     /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
@@ -452,6 +453,18 @@ struct FileState {
     allocated_pages: u64,
     /// Pages that were allocated behind its end, of XFS.
     ahead: Range<u64>,
+}
+
+impl FileState {
+    /// Readahead by an opening (`file->f_ra`).
+    fn readahead_of(&mut self, opening: u32, limits: readahead::Limits) -> &mut Readahead {
+        let at = self.readahead.iter().position(|(of, _)| *of == opening);
+        let at = at.unwrap_or_else(|| {
+            self.readahead.push((opening, Readahead::new(limits)));
+            self.readahead.len() - 1
+        });
+        &mut self.readahead[at].1
+    }
 }
 
 /// The operating system's memory management.
@@ -502,6 +515,9 @@ pub struct Paging {
     nodes: usize,
     tiers: Option<Box<Tiers>>,
     readahead: readahead::Limits,
+    /// The opening of a file by which calls and faults read at the moment, and how many there have been.
+    opening: u32,
+    openings: u32,
     prefilled: bool,
     transfers: Slab<Transfer>,
     /// Direct calls of which a transfer is under way.
@@ -626,6 +642,8 @@ impl Paging {
             tiers: None,
             readahead: storage
                 .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
+            opening: 0,
+            openings: 0,
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
             transfers: Slab::new(),
             direct_calls: 0,

@@ -171,3 +171,38 @@ fn read_all(paging: &mut Paging, pages: u64) {
     }
     settle(paging);
 }
+
+#[test]
+fn an_opening_has_its_readahead_until_it_is_closed_and_not_mapped() {
+    let mut paging = with_file(256, 1);
+    let by = |paging: &mut Paging, opening| {
+        paging.reads_by(opening);
+        paging.readahead_of(FILE).clone()
+    };
+    let [first, second] = [paging.new_opening(), paging.new_opening()];
+    let fresh = by(&mut paging, first);
+    for page in [0, 1] {
+        if let Next::Arrives(id, _) = read(&mut paging, page) {
+            finish(&mut paging, id);
+            assert!(matches!(read(&mut paging, page), Next::Ready(_)));
+        }
+    }
+    assert_ne!(by(&mut paging, first), fresh);
+    assert_eq!(by(&mut paging, second), fresh, "the other has read nothing");
+    // A mapping by it keeps what is known of it, and faults go by it.
+    let mapped_by_it = 2048;
+    paging.reads_by(first);
+    paging.map(mapped_by_it * PAGE, 256 * PAGE, MAP_SHARED, FILE, 0);
+    let before = by(&mut paging, first);
+    paging.close_opening(FILE, first);
+    assert_eq!(by(&mut paging, first), before);
+    paging.reads_by(second);
+    let far = paging.fault(mapped_by_it + 200, false, 0, &mut Vec::new(), &|_| false);
+    let Ok(Next::Arrives(id, _)) = far else { panic!("{far:?}") };
+    finish(&mut paging, id);
+    assert_ne!(by(&mut paging, first), before);
+    assert_eq!(by(&mut paging, second), fresh);
+    paging.unmap(mapped_by_it * PAGE, 256 * PAGE);
+    paging.close_opening(FILE, first);
+    assert_eq!(by(&mut paging, first), fresh, "it is gone");
+}
