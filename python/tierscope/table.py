@@ -445,7 +445,7 @@ def _huge_page_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
 def _locked_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
     """A row of memory that programs have locked; none where none has."""
     row = _row_of(systems, "locked_pages")
-    return row("Pages locked in memory", lambda c: fmt.count(c["locked_pages"]))
+    return [*row("Pages locked in memory", lambda c: fmt.count(c["locked_pages"]))]
 
 
 def _tiering_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

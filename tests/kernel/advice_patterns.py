@@ -129,7 +129,7 @@ def beside_locked(rng: random.Random, accesses: Pattern) -> Locked:
 
 
 def given_up(rng: random.Random, accesses: Pattern) -> Locked:
-    """Nothing is locked, and all is given up now and then: what was reclaimed before is forgotten."""
+    """Nothing is locked, and all is given up now and then, with what is known of it."""
     return Locked(accesses, (0, 0), 0, len(accesses.steps), rng.choice([700, 1500, 3000]))
 
 
@@ -137,7 +137,7 @@ LOCKED: list[Callable[[random.Random], Pattern]] = [skewed_reads, moving, unifor
 
 
 def halves(seed: int, each: int, name: str) -> Iterator[tuple[random.Random, dict[str, str]]]:
-    """For so many patterns of a kind, what is drawn from, their names, and which half they are of."""
+    """For so many patterns of a kind, what is drawn from, their names, and their halves."""
     for number in range(each):
         drawn = random.Random(f"{seed} half {name} {number}").random()
         half = "development" if number == 0 or drawn < 0.3 else "judgement"

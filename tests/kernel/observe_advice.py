@@ -4,9 +4,10 @@
 `observe_advice.py advice.json` runs the patterns of `advice_patterns.py` on ext4 on a loop device.
 Of patterns of advice on a file it writes how many pages of it are in the page cache at each check
 (cachestat), the most of five times: what is being written stays, unless it has been written already
-when the kernel looks at it. Patterns with locked memory run in a memory control group of 6 MiB; of them it writes
-how many pages of the file came back after they had been reclaimed, and how many were locked
-(/proc/vmstat). It needs root and memory control groups of version 1; what is missing is said.
+when the kernel looks at it. Patterns with locked memory run in a memory control group of 6 MiB; of
+them it writes how many pages of the file came back after they had been reclaimed, and how many were
+locked (/proc/vmstat). It needs root and memory control groups of version 1; what is missing is
+said.
 """
 
 import ctypes
@@ -126,7 +127,7 @@ def counted(name: str) -> int:
 
 
 def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | None:
-    """Runs a pattern with locked memory in a group of its own; what was seen, if the trace told all."""
+    """Runs a pattern with locked memory in a group of its own; what was seen, if all was told."""
     fd = os.open(path, os.O_RDWR)
     empty(fd)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)

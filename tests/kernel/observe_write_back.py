@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Watches how much the kernel of this computer writes back, and writes it down as JSON.
 
-`observe_write_back.py write-back.json` runs the patterns of `write_back_patterns.py` on ext4 without
-a journal, on a loop device over a file in memory, with the kernel's thresholds and times of dirty
-pages (/proc/sys/vm) set for each, and set back in the end. It writes how many pages the device was
-asked to write until the pattern's end, and once the file has been synced, in each of three runs. It
-needs root; what is missing is said.
+`observe_write_back.py write-back.json` runs the patterns of `write_back_patterns.py` on ext4
+without a journal, on a loop device over a file in memory, with the kernel's thresholds and times of
+dirty pages (/proc/sys/vm) set for each, and set back in the end. It writes how many pages the
+device was asked to write until the pattern's end, and once the file has been synced, in each of
+three runs. It needs root; what is missing is said.
 """
 
 import ctypes
@@ -39,13 +39,14 @@ NAMES = [
 
 @contextmanager
 def settings() -> Iterator[None]:
-    """What the kernel's settings were holds again in the end: a ratio of 0 means that bytes are said."""
+    """What the kernel's settings were holds again in the end."""
     before = {name: (SETTINGS / name).read_text() for name in NAMES}
     try:
         yield
     finally:
         for name, value in before.items():
-            if value.strip() != "0":
+            # Of a ratio and its bytes one holds, and the other is 0.
+            if value.strip() != "0" or name.endswith("centisecs"):
                 (SETTINGS / name).write_text(value)
 
 
@@ -109,8 +110,10 @@ def observe(pattern: Pattern, fd: int, counts: Path) -> dict[str, object]:
     access = mmap.PROT_READ | mmap.PROT_WRITE
     address = libc.mmap(None, FILE_PAGES * PAGE, access, mmap.MAP_SHARED, fd, 0)
     pages = [page for batch in pattern.batches for page in batch]
-    seen = [run(pattern, fd, address, counts) for _ in range(TIMES)]
-    libc.munmap(ctypes.c_void_p(address), FILE_PAGES * PAGE)
+    try:
+        seen = [run(pattern, fd, address, counts) for _ in range(TIMES)]
+    finally:
+        libc.munmap(ctypes.c_void_p(address), FILE_PAGES * PAGE)
     about = {name: value for name, value in vars(pattern).items() if name != "batches"}
     return {
         **about,

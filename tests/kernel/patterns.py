@@ -8,8 +8,8 @@ A step is a list, its name first:
   beyond a boundary of 2 MiB;
 - `madvise ADVICE FIRST PAGES`: of the mapping, by pages of it;
 - `fadvise ADVICE OFFSET BYTES`: of the file.
-- `use NUMBER`: what follows reads, advises and maps the file by this opening of it, as threads do that
-  open a file each.
+- `use NUMBER`: what follows reads, advises and maps the file by this opening of it, as threads do
+  that open a file each.
 """
 
 import random
@@ -179,7 +179,7 @@ def map_random(rng: random.Random, pages: int) -> Iterator[Step]:
 
 
 def by_several(rng: random.Random, pages: int) -> Iterator[Step]:
-    """Several openings read the file in turns, each in a row, some of it elsewhere or as advised."""
+    """Several openings read the file in turns, each in a row, some elsewhere or as advised."""
     count = rng.choice([2, 3, 4])
     at = [rng.randrange(pages) * PAGE for _ in range(count)]
     sizes = [rng.choice([4096, 8192, 16384, 50000]) for _ in range(count)]

@@ -71,6 +71,7 @@ impl Machine {
     pub(super) fn note_opening(&mut self, thread: usize, call: &Call) {
         let opening = match *call {
             Call::Read { file, .. }
+            | Call::ReadDirect { file, .. }
             | Call::SpliceRead { file, .. }
             | Call::CopyRange { source: file, .. }
             | Call::AdviseFile { file, .. }
@@ -82,8 +83,19 @@ impl Machine {
     }
 
     fn opening_of(&self, thread: usize, file: FileId) -> u32 {
-        let of = |thread: &Thread| Some(thread.open_files.get(&file)?.opening);
-        of(&self.threads[thread]).or_else(|| self.threads.iter().find_map(of)).unwrap_or(0)
+        let own = self.threads[thread].open_files.get(&file).map(|open| open.opening);
+        if let Some(own) = own {
+            return own;
+        }
+        let inode = self.find_inode(thread, file);
+        let process = self.threads[thread].process;
+        let of = |other: &Thread| {
+            let open = other.open_files.get(&file).filter(|open| Some(open.inode) == inode)?;
+            Some((other.process != process, open.opening))
+        };
+        // A thread of the same process first; what another has may be a fork's.
+        let others = self.threads.iter().filter_map(of);
+        others.min().map_or(0, |(_, opening)| opening)
     }
 
     /// A thread has ended: it has nothing open any more.

@@ -62,7 +62,7 @@ impl Paging {
     /// (`filemap_read`, mm/filemap.c).
     pub(super) fn use_by_call(&mut self, file: InodeId, index: u64, frame: u64) {
         self.note_use(frame);
-        if self.file(file).last_read.replace(index) != Some(index) {
+        if self.opening_of(file).last_read.replace(index) != Some(index) {
             self.reclaim.mark_accessed(frame);
         }
     }

@@ -195,18 +195,47 @@ impl Paging {
     }
 
     /// An opening is closed; a mapping that was made by it keeps its readahead.
-    pub fn close_opening(&mut self, file: InodeId, opening: u32) {
-        let has_it = |(of, _): &(u32, Readahead)| *of == opening;
-        let Some(state) = self.files.get(&file) else { return };
-        if state.readahead.iter().any(has_it) && !self.space.maps_by(file, opening) {
-            self.file(file).readahead.retain(|it| !has_it(it));
+    pub fn close_opening(&mut self, file: InodeId, number: u32) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        if let Some(opening) = state.openings.iter_mut().find(|it| it.number == number) {
+            opening.closed = true;
+            self.forget_closed(file);
         }
+    }
+
+    /// Openings of a file that are closed, and by which nothing is mapped any more, go.
+    fn forget_closed(&mut self, file: InodeId) {
+        let Some(state) = self.files.get_mut(&file) else { return };
+        let space = &self.space;
+        state.openings.retain(|it| !it.closed || space.maps_by(file, it.number));
     }
 
     /// Readahead of a file by the opening that is in use.
     pub(super) fn readahead_of(&mut self, file: InodeId) -> &mut Readahead {
-        let (opening, limits) = (self.opening, self.readahead);
-        self.file(file).readahead_of(opening, limits)
+        &mut self.opening_of(file).readahead
+    }
+
+    /// The opening of a file that is in use.
+    #[inline]
+    pub(super) fn opening_of(&mut self, file: InodeId) -> &mut Opening {
+        let number = self.opening;
+        let has_it = |state: &FileState| state.openings.iter().position(|it| it.number == number);
+        let at = self.files.get(&file).and_then(has_it);
+        let at = at.unwrap_or_else(|| self.add_opening(file));
+        &mut self.file(file).openings[at]
+    }
+
+    #[cold]
+    fn add_opening(&mut self, file: InodeId) -> usize {
+        /// More than that are looked through for what mappings have let go of since.
+        const FEW: usize = 8;
+        let (number, readahead) = (self.opening, Readahead::new(self.readahead));
+        if self.file(file).openings.len() > FEW {
+            self.forget_closed(file);
+        }
+        let openings = &mut self.file(file).openings;
+        openings.push(Opening { number, readahead, last_read: None, closed: false });
+        openings.len() - 1
     }
 
     /// Lets readahead read what it finds right. Afterwards the first wanted page is in the page

@@ -42,10 +42,9 @@ impl Paging {
             size_bytes: 0,
             stored_pages: 0,
             base_address: 0,
-            readahead: Vec::new(),
+            openings: Vec::new(),
             reused: true,
             tried: None,
-            last_read: None,
             dirtied_ps: None,
             written_up_to: 0,
             allocated_pages: 0,
@@ -312,17 +311,18 @@ impl Paging {
         }
         let release = self.readahead.release;
         let is = |of: Advice| advice == of as u64;
-        let Some(state) = self.files.get_mut(&file) else { return Ok(None) };
-        let readahead = state.readahead_of(self.opening, self.readahead);
+        if !self.files.contains_key(&file) {
+            return Ok(None);
+        }
         if is(Advice::Normal) {
-            readahead.advise(Pattern::Normal);
-            state.reused = true;
+            self.readahead_of(file).advise(Pattern::Normal);
+            self.file(file).reused = true;
         } else if is(Advice::Random) {
-            readahead.advise(Pattern::Random);
+            self.readahead_of(file).advise(Pattern::Random);
         } else if is(Advice::Sequential) {
-            readahead.advise(Pattern::Sequential);
+            self.readahead_of(file).advise(Pattern::Sequential);
         } else if is(Advice::NoReuse) && release == Release::V6_18 {
-            state.reused = false;
+            self.file(file).reused = false;
         }
         let end = if length == 0 { u64::MAX } else { offset.saturating_add(length) };
         let (size, page_bytes) = (self.file_size(file), self.page_bytes);

@@ -437,14 +437,12 @@ struct FileState {
     /// Pages that the store had when the file was first seen.
     stored_pages: u64,
     base_address: u64,
-    /// Of each opening that has been read by.
-    readahead: Vec<(u32, Readahead)>,
+    /// Openings that it has been read by.
+    openings: Vec<Opening>,
     /// Uses of it keep it in memory: not where it is said that nothing is used again (`FMODE_NOREUSE`, since 6.3).
     reused: bool,
     /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
     tried: Option<u64>,
-    /// The page that the last read call of it ended in (`prev_pos`).
-    last_read: Option<u64>,
     /// Since when it has dirty pages, if it has.
     dirtied_ps: Option<u64>,
     /// Where the flusher goes on with it (`writeback_index`).
@@ -455,16 +453,15 @@ struct FileState {
     ahead: Range<u64>,
 }
 
-impl FileState {
-    /// Readahead by an opening (`file->f_ra`).
-    fn readahead_of(&mut self, opening: u32, limits: readahead::Limits) -> &mut Readahead {
-        let at = self.readahead.iter().position(|(of, _)| *of == opening);
-        let at = at.unwrap_or_else(|| {
-            self.readahead.push((opening, Readahead::new(limits)));
-            self.readahead.len() - 1
-        });
-        &mut self.readahead[at].1
-    }
+/// An opening of a file (`struct file`), as far as reads of it go.
+#[derive(Clone, Debug)]
+struct Opening {
+    number: u32,
+    readahead: Readahead,
+    /// The page that the last read call by it ended in (`prev_pos`).
+    last_read: Option<u64>,
+    /// It has been closed, and mappings that were made by it have it still.
+    closed: bool,
 }
 
 /// The operating system's memory management.

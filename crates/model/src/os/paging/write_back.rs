@@ -7,16 +7,19 @@ use std::ops::Bound;
 /// A page of a file, by its number.
 pub type FilePage = (InodeId, u64);
 
-/// Pages that the flusher has under way at once: a quarter of the least of [`Turn`].
+/// Pages that the flusher has under way at once: a quarter of the least of a turn.
 pub(super) const FLUSH_BATCH: usize = 256;
 
-/// The least that the flusher writes of a file before it turns to another, or looks again whether there is too much
-/// (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c; in 2.6.32 always so many, `MAX_WRITEBACK_PAGES`).
-const LEAST_TURN_PAGES: u64 = 1024;
+/// The least that the flusher writes of a file before it turns to another (`MIN_WRITEBACK_PAGES`, fs/fs-writeback.c).
+const LEAST_TURN_BYTES: u64 = 4 << 20;
 /// It writes an eighth of what may be dirty more (`DIRTY_SCOPE`), but no more than a drive that is not known yet writes in
 /// half a second (`INIT_BW`, 100 MiB/s, mm/page-writeback.c).
 const SCOPE: u64 = 8;
 const HALF_A_SECOND_BYTES: u64 = 50 << 20;
+/// How long it takes one file after the other before it looks again whether there is too much (`writeback_sb_inodes`).
+const ROUND_PS: u64 = 100_000_000_000;
+/// In 2.6.32 it looks after so many pages of however many files (`MAX_WRITEBACK_PAGES`).
+const ROUND_PAGES_2_6_32: u64 = 1024;
 
 /// Files in which the flusher looks for something to write before it sleeps.
 const MOST_LOOKED_AT: usize = 64;
@@ -44,22 +47,31 @@ pub(super) struct Dirty {
     under_way: u64,
     /// Pages that reclaim wants written.
     asked: u64,
-    /// The file whose turn it is, or was last.
+    /// The file whose turn it is, or was last, and the round that it is of.
     turn: Option<Turn>,
+    round: Option<Round>,
     /// Files that have been dirty since then or longer are due.
     due_ps: Option<u64>,
     /// The next look at ages has been ordered.
     timed: bool,
 }
 
+/// Files have their turns, from the one that has been dirty for longest on.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    /// The last that has one, and until when turns begin.
+    last: (u64, InodeId),
+    until_ps: u64,
+    /// Pages that are still to be written.
+    left: u64,
+}
+
 impl Dirty {
     /// Whether a file has been dirty for too long.
     fn is_due(&self) -> bool {
-        self.files.first().is_some_and(|file| self.has_been_for_long(file))
-    }
-
-    fn has_been_for_long(&self, (dirtied_ps, _): &(u64, InodeId)) -> bool {
-        self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps)
+        let oldest = self.files.first();
+        oldest
+            .is_some_and(|(dirtied_ps, _)| self.due_ps.is_some_and(|due_ps| *dirtied_ps <= due_ps))
     }
 
     pub fn due_ps(&self) -> Option<u64> {
@@ -212,18 +224,16 @@ impl Paging {
     /// The flusher goes on: writes some of what is dirty too long or too much, and has to wait for the
     /// transfer. `None` once it may sleep.
     pub fn flush(&mut self, work: &mut Vec<Work>) -> Result<Option<TransferId>, OsError> {
-        let Some(limits) = &self.limits else { return Ok(None) };
-        let (dirty, soft) = (self.dirty.pages.len() as u64, self.dirty_limits(limits, 0).1);
-        if let Some(written) = self.go_on_with_turn(work)? {
-            return Ok(Some(written));
+        if self.limits.is_none() {
+            return Ok(None);
         }
-        let many = dirty > soft || self.dirty.asked > 0;
         // All that is dirty of a file may be on its way, or wait for a commit: then it is another's turn.
-        let files = if many || self.dirty.is_due() { self.dirty.files.len() } else { 0 };
-        for _ in 0..files.min(MOST_LOOKED_AT) {
-            self.begin_turn(many);
+        for _ in 0..MOST_LOOKED_AT {
             if let Some(written) = self.go_on_with_turn(work)? {
                 return Ok(Some(written));
+            }
+            if !self.begin_turn() && !self.begin_round() {
+                break;
             }
         }
         self.dirty.asked = 0;
@@ -241,6 +251,7 @@ impl Paging {
                 Some((_, last)) => {
                     turn.next = last + 1;
                     turn.left -= batch.len() as u64;
+                    self.dirty.round.iter_mut().for_each(|it| it.left -= batch.len() as u64);
                 }
                 None if turn.cycled || turn.from == 0 => turn.left = 0,
                 None => (turn.next, turn.cycled) = (0, true),
@@ -256,27 +267,53 @@ impl Paging {
         Ok(None)
     }
 
-    /// The next file has its turn, one after the other from the one that has been dirty for longest on; of those that have
-    /// been for too long, unless there is too much of all.
-    fn begin_turn(&mut self, many: bool) {
+    /// Too much is dirty, or has been for too long: a round begins with the file that has been for longest; of those that have
+    /// been for too long, unless there is too much of all. Whether one does.
+    fn begin_round(&mut self) -> bool {
+        let Some(limits) = &self.limits else { return false };
+        let many = self.dirty.pages.len() as u64 > self.dirty_limits(limits, 0).1;
+        let files = &self.dirty.files;
+        let last = if many || self.dirty.asked > 0 {
+            files.last()
+        } else {
+            let past = self.dirty.due_ps.map(|due_ps| (due_ps, InodeId::MAX));
+            past.and_then(|past| files.range(..=past).next_back())
+        };
+        let (Some(first), Some(last)) = (files.first().copied(), last.copied()) else {
+            return false;
+        };
+        let is_old = self.readahead.release == Release::V2_6_32;
+        self.dirty.round = Some(Round {
+            last,
+            until_ps: self.now_ps.saturating_add(ROUND_PS),
+            left: if is_old { ROUND_PAGES_2_6_32 } else { u64::MAX },
+        });
+        self.begin_turn_of(first);
+        true
+    }
+
+    /// The next file of the round has its turn; whether there is one, and the round goes on.
+    fn begin_turn(&mut self) -> bool {
+        let (Some(turn), Some(round)) = (self.dirty.turn, self.dirty.round) else { return false };
+        let behind = (Bound::Excluded(turn.file), Bound::Included(round.last));
+        let may = round.left > 0 && self.now_ps < round.until_ps && turn.file < round.last;
+        let next = if may { self.dirty.files.range(behind).next().copied() } else { None };
+        match next {
+            Some(file) => self.begin_turn_of(file),
+            None => self.dirty.round = None,
+        }
+        next.is_some()
+    }
+
+    fn begin_turn_of(&mut self, file: (u64, InodeId)) {
         let Some(limits) = &self.limits else { return };
         let (hard, soft) = self.dirty_limits(limits, 0);
-        let thresh = 2 * hard - soft;
+        let (thresh, least) = (2 * hard - soft, LEAST_TURN_BYTES / self.page_bytes);
         let most = (HALF_A_SECOND_BYTES / self.page_bytes).min(thresh / SCOPE);
-        let left = match self.readahead.release {
-            Release::V2_6_32 => LEAST_TURN_PAGES,
-            _ => (most + LEAST_TURN_PAGES) / LEAST_TURN_PAGES * LEAST_TURN_PAGES,
-        };
-        let Dirty { files, turn, .. } = &self.dirty;
-        let behind = turn.and_then(|turn| {
-            files.range((Bound::Excluded(turn.file), Bound::Unbounded)).next().copied()
-        });
-        let may = |file: &(u64, InodeId)| many || self.dirty.has_been_for_long(file);
-        let next = behind.filter(may).or(files.first().copied());
-        if let Some(file) = next {
-            let from = self.files.get(&file.1).map_or(0, |state| state.written_up_to);
-            self.dirty.turn = Some(Turn { file, left, from, next: from, cycled: false });
-        }
+        let pages = (most + least) / least * least;
+        let left = self.dirty.round.map_or(pages, |round| round.left.min(pages));
+        let from = self.files.get(&file.1).map_or(0, |state| state.written_up_to);
+        self.dirty.turn = Some(Turn { file, left, from, next: from, cycled: false });
     }
 
     /// Writes pages of the file that has been dirty for longest.

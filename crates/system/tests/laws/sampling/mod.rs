@@ -263,7 +263,11 @@ fn a_store_that_is_asked_throughout_takes_what_it_takes_in_the_complete_run() {
         {
             let reads = off(found.platter_reads as f64, expected.platter_reads as f64);
             let moves = found.positioning_share - expected.positioning_share;
-            assert!(reads.abs() < 0.06, "{name}: {reads:+.4} of what is read from platters");
+            assert!(
+                reads.abs() < 0.06,
+                "{name}: {reads:+.4} of {} that are read from platters",
+                expected.platter_reads
+            );
             assert!(moves.abs() < 0.05, "{name}: heads are moved {moves:+.4} more of the time");
         }
     }

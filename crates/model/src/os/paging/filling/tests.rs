@@ -203,6 +203,12 @@ fn an_opening_has_its_readahead_until_it_is_closed_and_not_mapped() {
     assert_ne!(by(&mut paging, first), before);
     assert_eq!(by(&mut paging, second), fresh);
     paging.unmap(mapped_by_it * PAGE, 256 * PAGE);
-    paging.close_opening(FILE, first);
-    assert_eq!(by(&mut paging, first), fresh, "it is gone");
+    assert!(paging.files[&FILE].openings.iter().any(|it| it.number == first));
+    for _ in 0..20 {
+        let opening = paging.new_opening();
+        assert_eq!(by(&mut paging, opening), fresh);
+    }
+    assert!(!paging.files[&FILE].openings.iter().any(|it| it.number == first), "it is gone");
+    paging.close_opening(FILE, second);
+    assert!(!paging.files[&FILE].openings.iter().any(|it| it.number == second));
 }

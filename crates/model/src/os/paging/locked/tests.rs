@@ -250,23 +250,21 @@ fn a_moved_mapping_stays_locked_and_what_may_not_be_used_comes_when_it_may() {
     let flags = MAP_LOCKED | MAP_NO_ACCESS;
     paging.map(9000 * PAGE, 8 * PAGE, flags, NO_FILE, 0);
     assert_eq!(populate(&mut paging, 9000..9008, Populate::AsMapped), 0);
-    let protect = |paging: &mut Paging, pages: Range<u64>, flags| {
-        paging.protect_mappings(pages.start * PAGE, (pages.end - pages.start) * PAGE, flags)
+    let protect = |paging: &mut Paging, pages: Range<u64>, flags| -> Vec<u64> {
+        let length = (pages.end - pages.start) * PAGE;
+        paging.protect_mappings(pages.start * PAGE, length, flags).into_iter().flatten().collect()
     };
-    assert_eq!(protect(&mut paging, 9000..9008, 0), [], "where it can be stored to only");
-    assert_eq!(protect(&mut paging, 9000..9004, MAP_WRITABLE), [9000..9004]);
+    assert!(protect(&mut paging, 9000..9008, 0).is_empty(), "where it can be stored to only");
+    assert!(protect(&mut paging, 9000..9004, MAP_WRITABLE).into_iter().eq(9000..9004));
     assert_eq!(populate(&mut paging, 9000..9004, Populate::AsMapped), 4);
-    assert_eq!(protect(&mut paging, 9000..9004, MAP_WRITABLE), [], "it could before");
-    assert_eq!(protect(&mut paging, 0..4, MAP_NO_ACCESS), []);
+    assert!(protect(&mut paging, 9000..9004, MAP_WRITABLE).is_empty(), "it could before");
+    assert!(protect(&mut paging, 0..4, MAP_NO_ACCESS).is_empty());
     paging.map(8990 * PAGE, 10 * PAGE, 0, NO_FILE, 0);
-    assert_eq!(
-        protect(&mut paging, 8990..9008, MAP_WRITABLE),
-        [9004..9008],
-        "what is locked alone"
-    );
+    let brought = protect(&mut paging, 8990..9008, MAP_WRITABLE);
+    assert!(brought.into_iter().eq(9004..9008), "what is locked alone");
     paging.map(9100 * PAGE, PAGE, flags, NO_FILE, 0);
     paging.readahead.release = Release::V2_6_32;
-    assert_eq!(protect(&mut paging, 9100..9101, MAP_WRITABLE), [], "before 4.2");
+    assert!(protect(&mut paging, 9100..9101, MAP_WRITABLE).is_empty(), "before 4.2");
     let (at, mapping) = paging.space.find(9007).expect("it is mapped");
     assert_eq!((at, mapping.pages), (9000, 8), "what is alike again is one mapping");
 }
