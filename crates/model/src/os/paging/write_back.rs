@@ -308,7 +308,7 @@ impl Paging {
     fn begin_turn_of(&mut self, file: (u64, InodeId)) {
         let Some(limits) = &self.limits else { return };
         let (hard, soft) = self.dirty_limits(limits, 0);
-        let (thresh, least) = (2 * hard - soft, LEAST_TURN_BYTES / self.page_bytes);
+        let (thresh, least) = (2 * hard - soft, (LEAST_TURN_BYTES / self.page_bytes).max(1));
         let most = (HALF_A_SECOND_BYTES / self.page_bytes).min(thresh / SCOPE);
         let pages = (most + least) / least * least;
         let left = self.dirty.round.map_or(pages, |round| round.left.min(pages));
