@@ -56,6 +56,12 @@ libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p]
 
 
+def counted() -> dict[str, int]:
+    """What the kernel has counted since this computer started (/proc/vmstat)."""
+    words = (line.split() for line in Path("/proc/vmstat").read_text().splitlines())
+    return {name: int(number) for name, number in words}
+
+
 def missing() -> list[str]:
     """What this computer lacks for observing, in words; empty if nothing."""
     lacks = []

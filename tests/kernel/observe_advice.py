@@ -22,7 +22,7 @@ import advice_patterns
 import observe
 from advice_patterns import FILE_BYTES, PAGES, Locked, Step
 from observe import PAGE, backing, libc
-from observe_reclaim import GROUPS, Cached, Group, Watch, empty, encoded, in_cache
+from observe_reclaim import Cached, Group, Watch, empty, encoded, in_cache, needs_groups
 from reclaim_patterns import FILE_PAGES, LIMIT_PAGES
 
 TIMES = 5
@@ -120,10 +120,9 @@ def advised(steps: list[Step], path: Path) -> list[int]:
     return seen
 
 
-def counted(name: str) -> int:
-    """What the kernel has counted since this computer started."""
-    words = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return int(words[name])
+def locked_pages() -> int:
+    """Pages that were locked since this computer started."""
+    return observe.counted()["unevictable_pgs_mlocked"]
 
 
 def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | None:
@@ -141,14 +140,14 @@ def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | Non
     steps, read_pages = pattern.accesses.steps, pattern.accesses.read_pages
     trace.clear()
     group = Group(LIMIT_PAGES)
-    before = counted("unevictable_pgs_mlocked")
+    before = locked_pages()
     both = [(mapped + first * PAGE, pages), (anonymous, pattern.anonymous_pages)]
     both = [(address, count) for address, count in both if count > 0]
     try:
         group.join()
         for address, count in both:
             keep(True, address, count)
-        mlocked = counted("unevictable_pgs_mlocked") - before
+        mlocked = locked_pages() - before
         for number, (load, page) in enumerate(steps):
             if number == pattern.until:
                 for address, count in both:
@@ -189,11 +188,7 @@ def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | Non
 def main() -> None:
     """The command."""
     given = observe.asked(__doc__)
-    lacks = observe.missing()
-    if not (GROUPS / "memory.stat").exists():
-        lacks.append("memory control groups of version 1")
-    if lacks:
-        raise SystemExit("observe_advice.py: this computer lacks " + ", ".join(lacks))
+    needs_groups("observe_advice.py")
 
     def all_in(root: Path, io_pages: int, _log: Path | None) -> list[dict[str, object]]:
         (backing(root) / "read_ahead_kb").write_text("128")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import huge_patterns
 from huge_patterns import DROP, FILL, HUGE_PAGES, LIMIT_PAGES, Pattern
-from observe import PAGE, asked, libc, write
+from observe import PAGE, asked, counted, libc, write
 from observe_reclaim import Group
 from observe_shmem import needs_swap, page_cluster, swap
 
@@ -52,8 +52,8 @@ def nothing_collapses() -> Iterator[None]:
 
 def counts() -> dict[str, int]:
     """What the kernel has counted since this computer started."""
-    words = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return {name: int(words[name]) for name in COUNTED}
+    found = counted()
+    return {name: found[name] for name in COUNTED}
 
 
 def there(address: int, pages: int) -> dict[str, int]:

@@ -40,6 +40,15 @@ COUNTED = [
 ]
 
 
+def needs_groups(observer: str) -> None:
+    """Ends an observer that cannot trace, mount, or make control groups."""
+    lacks = observe.missing()
+    if not (GROUPS / "memory.stat").exists():
+        lacks.append("memory control groups of version 1")
+    if lacks:
+        raise SystemExit(f"{observer}: this computer lacks " + ", ".join(lacks))
+
+
 class Watch(observe.Trace):
     """Sees what comes into the page cache, and what leaves it."""
 
@@ -199,11 +208,7 @@ def observe_all(
 def main() -> None:
     """The command."""
     arguments = observe.asked(__doc__)
-    lacks = observe.missing()
-    if not (GROUPS / "memory.stat").exists():
-        lacks.append("memory control groups of version 1")
-    if lacks:
-        raise SystemExit("observe_reclaim.py: this computer lacks " + ", ".join(lacks))
+    needs_groups("observe_reclaim.py")
     around = Path("/sys/kernel/debug/fault_around_bytes")
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-") as name, Watch() as trace:
         work = Path(name)

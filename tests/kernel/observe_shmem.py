@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import reclaim_patterns
-from observe import PAGE, Mapping, asked, write
+from observe import PAGE, Mapping, asked, counted, write
 from observe_reclaim import GROUPS, Group, encoded, in_cache
 from reclaim_patterns import LIMIT_PAGES, Pattern
 
@@ -80,8 +80,8 @@ def needs_swap(observer: str) -> None:
 
 def swapped() -> tuple[int, int]:
     """Pages swapped in and out since this computer started."""
-    words = dict(line.split() for line in Path("/proc/vmstat").read_text().splitlines())
-    return int(words["pswpin"]), int(words["pswpout"])
+    counts = counted()
+    return counts["pswpin"], counts["pswpout"]
 
 
 def run(pattern: Pattern, pages: int, path: Path) -> tuple[int, dict[str, int]]:

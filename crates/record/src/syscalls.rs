@@ -376,11 +376,10 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         }
         libc::SYS_mlock | libc::SYS_mlock2 | libc::SYS_munlock => {
             let (address, length) = pages_around(a[0], a[1]);
-            let on_fault = number == libc::SYS_mlock2 && a[2] & MLOCK_ONFAULT != 0;
+            let flags = if number == libc::SYS_mlock2 { a[2] & LOCK_ON_FAULT } else { 0 };
             out.push(match number {
                 libc::SYS_munlock => Call::Unlock { address, length },
-                _ if on_fault => Call::Lock { address, length, flags: LOCK_ON_FAULT },
-                _ => Call::Lock { address, length, flags: 0 },
+                _ => Call::Lock { address, length, flags },
             });
         }
         libc::SYS_mlockall => out.push(Call::LockAll { process: 0, flags: a[0] }),
@@ -544,9 +543,6 @@ fn move_heap_end(recorder: &Recorder, end: u64, out: &mut Vec<Call>) {
         Call::Unmap { address: new_page, length: old_page - new_page }
     });
 }
-
-/// Of mlock2 (include/uapi/asm-generic/mman-common.h).
-const MLOCK_ONFAULT: u64 = 1;
 
 fn advice_on_file(advice: i32) -> Option<Advice> {
     Some(match advice {

@@ -219,7 +219,7 @@ pub enum Advice {
 }
 
 /// A flag of [`Call::Lock`]: pages stay once they are touched, and are not brought to memory before
-/// (`MLOCK_ONFAULT`).
+/// (`MLOCK_ONFAULT`, include/uapi/asm-generic/mman-common.h).
 pub const LOCK_ON_FAULT: u64 = 1;
 
 /// The flags of [`Call::LockAll`] (include/uapi/asm-generic/mman.h): what is mapped is locked, what will be is, and

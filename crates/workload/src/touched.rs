@@ -54,8 +54,8 @@ impl Touched {
 /// its place; and what is moved (mremap(2)) is the same memory. A mapping that the workload does not
 /// tell of, such as of a program's own image, or from before a process was forked, counts as memory.
 /// What is locked or asked for (mlock(2), `MAP_POPULATE`, `MADV_POPULATE_READ`) counts as touched, but not what
-/// mlockall(2) finds mapped, nor what mprotect(2) or mremap(2) bring of it. Threads take turns, in the order that they wait for each other: what runs at the same time on a
-/// machine does so here too, about. The count ends early where the workload says how much it maps and
+/// mlockall(2) finds mapped, nor what mprotect(2) or mremap(2) bring of it. Threads take turns, in the
+/// order that they wait for each other: what runs at the same time on a machine does so here too, about. The count ends early where the workload says how much it maps and
 /// all of that has been touched.
 ///
 /// # Errors

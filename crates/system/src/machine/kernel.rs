@@ -354,16 +354,15 @@ impl Machine {
         ]
     }
 
-    /// Steps that bring a range of pages to memory.
-    fn populate_steps(&self, pages: Range<u64>, how: Populate) -> Option<Step> {
-        let Range { start: next, end: past } = pages;
-        (next < past).then_some(Step::Act(Action::Populate { next, past, how }))
+    /// The pages that have some of a range of bytes are brought to memory.
+    fn populate_steps(&self, address: u64, length: u64, how: Populate) -> Option<Step> {
+        populate_pages(self.pages_of(address, length), how)
     }
 
     /// The pages that have some of a range of bytes.
-    fn pages_of(&self, address: u64, length: u64) -> Range<u64> {
+    fn pages_of(&self, first: u64, length: u64) -> Range<u64> {
         let page_bytes = 1 << self.fixed.page_shift;
-        address / page_bytes..address.saturating_add(length).div_ceil(page_bytes)
+        first / page_bytes..first.saturating_add(length).div_ceil(page_bytes)
     }
 
     /// Waiting for all that is under way to files.
@@ -657,8 +656,7 @@ impl Machine {
                 let mapped = if file == NO_FILE { file } else { self.inode_of(id, file)? };
                 self.paging.map(address, length, flags, mapped, offset);
                 if flags & MAP_POPULATE != 0 || self.paging.comes_at_once(address) {
-                    let pages = self.pages_of(address, length);
-                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                    steps.extend(self.populate_steps(address, length, Populate::AsMapped));
                 }
             }
             Call::Unmap { address, length } => self.paging.unmap(address, length),
@@ -666,34 +664,33 @@ impl Machine {
                 self.paging.remap(old_address, old_length, new_address, new_length);
                 // `mremap_to`, mm/mremap.c.
                 if new_length > old_length && self.paging.comes_at_once(new_address) {
-                    let pages = self.pages_of(new_address, new_length);
-                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                    steps.extend(self.populate_steps(new_address, new_length, Populate::AsMapped));
                 }
             }
             Call::Protect { address, length, flags } => {
-                for pages in self.paging.protect_mappings(address, length, flags) {
-                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
-                }
+                let parts = self.paging.protect_mappings(address, length, flags);
+                let brought =
+                    parts.into_iter().map(|pages| populate_pages(pages, Populate::AsMapped));
+                steps.extend(brought.flatten());
             }
             Call::Lock { address, length, flags } => {
                 let on_fault = flags & LOCK_ON_FAULT != 0;
                 let lock = if on_fault { Lock::OnFault } else { Lock::All };
                 self.paging.lock(address, length, lock);
                 if !on_fault {
-                    let pages = self.pages_of(address, length);
-                    steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                    steps.extend(self.populate_steps(address, length, Populate::AsMapped));
                 }
             }
             Call::Unlock { address, length } => self.paging.lock(address, length, Lock::No),
             Call::LockAll { process, flags } => {
                 check_process(process, id)?;
                 let pages = self.paging.lock_all(process, flags);
-                steps.extend(self.populate_steps(pages, Populate::AsMapped));
+                steps.extend(populate_pages(pages, Populate::AsMapped));
             }
             Call::Populate { address, length, how } => {
                 let [read, _] = POPULATE;
                 let how = if how == read { Populate::Read } else { Populate::Write };
-                steps.extend(self.populate_steps(self.pages_of(address, length), how));
+                steps.extend(self.populate_steps(address, length, how));
             }
             Call::AdviseFile { file, offset, length, advice } => {
                 if let Some(inode) = self.find_inode(id, file) {
@@ -810,9 +807,7 @@ impl Machine {
                 if let Some(inode) = self.find_inode(id, file) {
                     self.paging.keep_inode(inode);
                     let length = if length == 0 { u64::MAX } else { length };
-                    let page_bytes = 1 << self.fixed.page_shift;
-                    let past = offset.saturating_add(length).div_ceil(page_bytes);
-                    let first = offset / page_bytes;
+                    let Range { start: first, end: past } = self.pages_of(offset, length);
                     steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
                     let next = first;
                     let range = Action::SyncFileRange { inode, first, next, past, flags };
@@ -1141,6 +1136,11 @@ fn check_process(process: u64, named_by: usize) -> Result<(), MachineError> {
     }
     let reason = format!("it names a process {process}");
     Err(MachineError::BadOperation { thread: named_by as u32, reason })
+}
+
+fn populate_pages(pages: Range<u64>, how: Populate) -> Option<Step> {
+    let Range { start: next, end: past } = pages;
+    (next < past).then_some(Step::Act(Action::Populate { next, past, how }))
 }
 
 fn other_has_not_signalled(state: State, signals: u64, sequence: u64) -> bool {

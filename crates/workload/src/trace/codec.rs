@@ -10,6 +10,9 @@
 use crate::counts::Counts;
 use crate::op::{Call, Op, OpKind};
 use crate::site::SiteId;
+use crate::trace::tst::{
+    ADVICE_VERSION, FILES_VERSION, NAMES_VERSION, OLDEST_VERSION, USES_VERSION,
+};
 use std::collections::BTreeSet;
 
 /// Operations in a block at most, arguments included.
@@ -335,12 +338,9 @@ const SITE: u8 = OpKind::Site as u8;
 const USED: u8 = OpKind::Used as u8;
 const FLUSH: u8 = OpKind::Flush as u8;
 const FENCE: u8 = OpKind::Fence as u8;
-/// The code of the first call that came with version 7.
-const FIRST_NEW_CALL: u64 = 28;
-/// That of the first that came with version 8.
-const FIRST_CALL_OF_NAMES: u64 = 32;
-/// That of the first that came with version 9.
-const FIRST_CALL_OF_ADVICE: u64 = 39;
+/// The codes of the first calls that came with versions of the format, the newest first.
+const CALLS_SINCE: [(u64, u32); 3] =
+    [(39, ADVICE_VERSION), (32, NAMES_VERSION), (28, FILES_VERSION)];
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.
@@ -419,22 +419,15 @@ fn push_number(out: &mut Vec<u8>, mut value: u64) {
 /// Decodes blocks. Keeps its memory from block to block.
 pub struct Decoder {
     predictor: Predictor,
-    /// Whether a block so far passed over a part of the program, and told what was used there.
+    /// Whether a block so far passed over a part of the program.
     pub skips: bool,
-    pub uses: bool,
-    /// Whether a block so far had a call of a kind, or with buffers, that no version before 7 knows.
-    pub new_calls: bool,
-    /// The same of version 8.
-    pub names: bool,
-    /// The same of version 9.
-    pub advice: bool,
+    /// The oldest version of the format that knows of all that blocks so far had, among those with operations of their own.
+    pub since: u32,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        let predictor = Predictor::new();
-        let [skips, uses, new_calls, names, advice] = [false; 5];
-        Decoder { predictor, skips, uses, new_calls, names, advice }
+        Decoder { predictor: Predictor::new(), skips: false, since: OLDEST_VERSION }
     }
 }
 
@@ -486,7 +479,7 @@ impl Decoder {
         self.predictor.shape(meta);
         match meta as u8 {
             LOAD | STORE | FLUSH => {}
-            USED => self.uses = true,
+            USED => self.since = self.since.max(USES_VERSION),
             COMPUTE | FENCE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),
             _ => return Err(CodecError("an operation of an unknown kind")),
         }
@@ -537,12 +530,13 @@ impl Decoder {
         }
         let call = Call::decode(header, &out[first + 1..]);
         self.skips |= matches!(call, Some(Call::Skip { .. }));
-        self.names |= call.is_some() && header.word >= FIRST_CALL_OF_NAMES;
-        self.advice |= call.is_some() && header.word >= FIRST_CALL_OF_ADVICE;
-        self.new_calls |= call.is_some_and(|call| {
-            header.word >= FIRST_NEW_CALL
-                || call.further_buffers(header, &out[first + 1..]).len() > 0
-        });
+        if let Some(call) = call {
+            let of_call = CALLS_SINCE.iter().find(|(first, _)| header.word >= *first);
+            let has_buffers = call.further_buffers(header, &out[first + 1..]).len() > 0;
+            let of_buffers = if has_buffers { FILES_VERSION } else { OLDEST_VERSION };
+            let of_call = of_call.map_or(OLDEST_VERSION, |(_, version)| *version);
+            self.since = self.since.max(of_call).max(of_buffers);
+        }
         Ok(())
     }
 }

@@ -274,13 +274,10 @@ impl Paging {
 
     /// Virtual pages that map a frame.
     fn mapped_by(&self, frame: u64) -> Vec<u64> {
-        let Frame { owner, mapped_at, mapped_twice, .. } = self.frames.get(frame);
-        if let Owner::Anonymous(_) = owner {
-            return self.mappers(frame);
+        match self.frames.get(frame).owner {
+            Owner::Anonymous(_) => self.mappers(frame),
+            _ => self.file_mappers(frame),
         }
-        let first = Some(mapped_at).filter(|page| *page != Frame::UNMAPPED);
-        let others = if mapped_twice { self.other_mappings(frame, mapped_at) } else { Vec::new() };
-        first.into_iter().chain(others).collect()
     }
 
     /// The next page of a range that has to be brought to memory, and whether as a store would. Memory that nothing maps is

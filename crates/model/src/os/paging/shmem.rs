@@ -214,10 +214,8 @@ impl Paging {
             if self.cached(file, index).is_some() {
                 continue;
             }
-            let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else { break };
-            self.counters.readahead_pages += 1;
-            self.frames.get_mut(frame).cached.ahead = true;
-            let page = self.enter_swap_cache(slot, frame);
+            let owner = Owner::File(file, index);
+            let Some(page) = self.bring_ahead(slot, owner, work, held)? else { break };
             self.read_swap(page, Vec::new(), work, held)?;
         }
         Ok(())

@@ -112,25 +112,41 @@ impl Paging {
     ) -> Result<TransferId, OsError> {
         let mut pages = vec![page];
         for slot in near {
-            let Some(owner) = self.owner_of_slot(slot) else { continue };
-            if self.slot_frames.get(slot) != 0 {
+            let Some(owner) = self.owner_of_slot(slot).filter(|_| self.is_away(slot)) else {
                 continue;
-            }
-            let frame = match owner {
-                Owner::File(..) => self.allocate(owner, work, held)?,
-                _ => {
-                    let shadow = Shadow(self.slot_shadows.get(slot));
-                    self.allocate_again(owner, shadow, work, held)?
-                }
             };
-            let Some(frame) = frame else { break };
-            self.counters.readahead_pages += 1;
-            self.frames.get_mut(frame).cached.ahead = true;
-            pages.push(self.enter_swap_cache(slot, frame));
+            let Some(page) = self.bring_ahead(slot, owner, work, held)? else { break };
+            pages.push(page);
         }
         self.counters.swap_ins += pages.len() as u64;
         pages.sort_by_key(|page| page.store_address);
         Ok(self.start_transfer(pages, false, true, work))
+    }
+
+    /// Whether what a slot has is not in memory, nor on its way there.
+    pub(super) fn is_away(&self, slot: u64) -> bool {
+        self.slot_frames.get(slot) == 0
+    }
+
+    /// A frame for what a slot has, to be read ahead of need; `None` where there is no room.
+    pub(super) fn bring_ahead(
+        &mut self,
+        slot: u64,
+        owner: Owner,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<Option<PageTransfer>, OsError> {
+        let frame = match owner {
+            Owner::File(..) => self.allocate(owner, work, held)?,
+            _ => {
+                let shadow = Shadow(self.slot_shadows.get(slot));
+                self.allocate_again(owner, shadow, work, held)?
+            }
+        };
+        let Some(frame) = frame else { return Ok(None) };
+        self.counters.readahead_pages += 1;
+        self.frames.get_mut(frame).cached.ahead = true;
+        Ok(Some(self.enter_swap_cache(slot, frame)))
     }
 
     /// Pages of anonymous memory are wanted soon: what is in swap is read, page by page (`swapin_walk_pmd_entry`,
@@ -144,14 +160,11 @@ impl Paging {
         for page in self.space.touched(pages.start, pages.end - pages.start) {
             let Pte::Swapped(slot) = self.space.get(page) else { continue };
             let is_of_file = self.space.find(page).is_some_and(|(_, it)| it.file.is_some());
-            if is_of_file || self.slot_frames.get(slot) != 0 {
+            if is_of_file || !self.is_away(slot) {
                 continue;
             }
-            let (owner, shadow) = (Owner::Anonymous(page), Shadow(self.slot_shadows.get(slot)));
-            let Some(frame) = self.allocate_again(owner, shadow, work, held)? else { break };
-            self.counters.readahead_pages += 1;
-            self.frames.get_mut(frame).cached.ahead = true;
-            let page = self.enter_swap_cache(slot, frame);
+            let owner = Owner::Anonymous(page);
+            let Some(page) = self.bring_ahead(slot, owner, work, held)? else { break };
             self.read_swap(page, Vec::new(), work, held)?;
         }
         Ok(())

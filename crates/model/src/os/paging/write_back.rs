@@ -431,14 +431,18 @@ impl Paging {
 
     /// Stores to a page of a file fault again.
     pub(super) fn guard(&mut self, frame: u64) {
-        let info = self.frames.get(frame);
-        let (mapped_at, twice) = (info.mapped_at, info.mapped_twice);
-        if mapped_at != Frame::UNMAPPED {
-            self.protect(mapped_at, frame);
+        self.file_mappers(frame).into_iter().for_each(|page| self.protect(page, frame));
+    }
+
+    /// Virtual pages that map a frame of a file.
+    pub(super) fn file_mappers(&self, frame: u64) -> Vec<u64> {
+        let Frame { mapped_at, mapped_twice, .. } = self.frames.get(frame);
+        let mut pages = Vec::new();
+        pages.extend(Some(mapped_at).filter(|page| *page != Frame::UNMAPPED));
+        if mapped_twice {
+            pages.extend(self.other_mappings(frame, mapped_at));
         }
-        if twice {
-            self.other_mappings(frame, mapped_at).into_iter().for_each(|p| self.protect(p, frame));
-        }
+        pages
     }
 
     pub(super) fn protect(&mut self, page: u64, frame: u64) {
@@ -458,15 +462,7 @@ impl Paging {
     }
 
     pub(super) fn unmap_everywhere(&mut self, frame: u64) {
-        let info = self.frames.get(frame);
-        let mut pages = Vec::new();
-        if info.mapped_at != Frame::UNMAPPED {
-            pages.push(info.mapped_at);
-        }
-        if info.mapped_twice {
-            pages.extend(self.other_mappings(frame, info.mapped_at));
-        }
-        for page in pages {
+        for page in self.file_mappers(frame) {
             self.space.set(page, Pte::None);
             self.effects.push(Effect::Shootdown(page));
         }

@@ -71,23 +71,21 @@ impl Recording {
 
     /// Checks that the header knows of what has been decoded. An error says what it does not.
     pub(super) fn check_seen(&self, decoder: &Decoder) -> Result<(), &'static str> {
-        match decoder {
-            Decoder { skips: true, .. } if self.metadata.windows.is_none() => {
-                Err("it passes over a part of the program, and the header says of no windows")
-            }
-            Decoder { uses: true, .. } if self.version < USES_VERSION => {
+        if decoder.skips && self.metadata.windows.is_none() {
+            return Err("it passes over a part of the program, and the header says of no windows");
+        }
+        match decoder.since {
+            since if since <= self.version => Ok(()),
+            USES_VERSION => {
                 Err("it tells what was used between windows, which comes with version 6")
             }
-            Decoder { new_calls: true, .. } if self.version < FILES_VERSION => {
+            FILES_VERSION => {
                 Err("it has a call of a kind, or with several buffers, that comes with version 7")
             }
-            Decoder { names: true, .. } if self.version < NAMES_VERSION => {
+            NAMES_VERSION => {
                 Err("it has a call on names or directories, which come with version 8")
             }
-            Decoder { advice: true, .. } if self.version < ADVICE_VERSION => {
-                Err("it has advice on a file, a lock or the like, which come with version 9")
-            }
-            _ => Ok(()),
+            _ => Err("it has advice on a file, a lock or the like, which come with version 9"),
         }
     }
 
