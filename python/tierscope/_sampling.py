@@ -121,12 +121,13 @@ def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
     told = [one for one in (system.get("sampling") for system in systems.values()) if one]
     least = EVERY
     for sampling in told:
-        half = sampling["half_widths"]["time"]
+        half, left_out = sampling["half_widths"]["time"], sampling["warming_error"]
         if half is None:
             least = _DENSEST
-        elif half > wanted:
-            # Intervals shrink with the square root of the number of units.
-            least = min(least, math.floor(EVERY / _MARGIN * (wanted / half) ** 2))
+        elif half > wanted > left_out:
+            # Sampling's error shrinks with the square root of the number of units.
+            shrinks = (wanted**2 - left_out**2) / (half**2 - left_out**2)
+            least = min(least, math.floor(EVERY / _MARGIN * shrinks))
     return max(least, _DENSEST) if least < EVERY else None
 
 
@@ -139,6 +140,12 @@ def too_wide(system: SystemResult, wanted: float) -> str | None:
     if half is not None and half <= wanted:
         return None
     found = "has no interval" if half is None else f"is known within ±{half:.1%}"
+    if half is not None and sampling["warming_error"] >= wanted:
+        return (
+            f"the time {found}, and ±{wanted:.1%} was asked for: what is passed over is off by up "
+            f"to ±{sampling['warming_error']:.1%} on such machines, however many units there are; "
+            "run it without sampling"
+        )
     return (
         f"the time {found}, and ±{wanted:.1%} was asked for: this run has no more units than it "
         "measured; run it without sampling, or run more of the workload"

@@ -313,6 +313,7 @@ class SamplingResult(TypedDict):
     detailed_share: float
     warming: Literal["functional", "detailed", "untimed"]
     confidence: float
+    warming_error: float
     half_widths: HalfWidths
 
 

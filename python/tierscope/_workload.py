@@ -321,6 +321,14 @@ def named(
         raise RunError(
             "unknown-value", f"there is no workload {name}", f"did you mean trace:{name}.tst?"
         )
+    if colon and kind in generators and kind != "filebench":
+        key, equals, value = rest.partition("=")
+        example = f"{key}={value}" if key and equals and value else "NAME=VALUE"
+        raise RunError(
+            "unknown-value",
+            f"{name} is no workload's name: parameters of {kind} are set beside it",
+            f"write {kind}, and --set workload.{example}",
+        )
     if colon and not (kind == "filebench" and rest):
         traces = ", ".join(f"{one}:FILE" for one in formats)
         raise RunError(

@@ -8,6 +8,12 @@ use crate::link::LINK;
 use crate::link::nvme::NvmeCounts;
 use crate::medium::dram::{DramCounts, DramEnergy, InterfaceEnergy};
 
+/// Components of devices that go through all their steps in functional warming ([`Ssd`](crate::device::ssd::Ssd) and
+/// [`Nvm`](crate::device::nvm::Nvm)): what they do then is counted as ever.
+const WARMED: [&str; 4] = ["flash", "drive_controller", "drive_dram", "nvm"];
+/// Components of main memory, which is passed by in functional warming.
+const MAIN_MEMORY: [&str; 2] = ["dram", "dram_interface"];
+
 /// What media did and took, up to a time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activity {
@@ -59,6 +65,20 @@ impl Activity {
     #[must_use]
     pub fn with_devices_of(self, other: Activity) -> Activity {
         Activity { dram: self.dram, energy: self.energy, ..other }
+    }
+
+    /// With what drives and memories did of another that go through all their steps in functional warming, but for programs
+    /// that gave way to reads: what is done at once gives way to nothing.
+    #[must_use]
+    pub fn with_warmed_of(self, other: Activity) -> Activity {
+        let drive = match (self.drive, other.drive) {
+            (Some(own), Some(mut drive)) => {
+                drive.nand.suspends = own.nand.suspends;
+                Some(drive)
+            }
+            (own, _) => own,
+        };
+        Activity { drive, nvm: other.nvm, ..self }
     }
 
     /// Of two devices of the same kind side by side.
@@ -194,7 +214,21 @@ impl Energy {
         (!self.parts.is_empty()).then_some(sum_j)
     }
 
-    fn since(&self, before: &Energy) -> Energy {
+    /// That of components which count in functional warming, too: of a store that is asked in detail all of it, else of
+    /// what goes through its steps there.
+    #[must_use]
+    pub fn warmed(&self, asks_store: bool) -> Energy {
+        let counts = |component: &str| match asks_store {
+            true => !MAIN_MEMORY.contains(&component),
+            false => WARMED.contains(&component),
+        };
+        let parts = self.parts.iter().filter(|part| counts(part.component)).copied().collect();
+        Energy { parts, not_counted: Vec::new() }
+    }
+
+    /// What came since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Energy) -> Energy {
         let then_j = |part: &EnergyPart| {
             let same =
                 |other: &&EnergyPart| (other.component, other.part) == (part.component, part.part);

@@ -8,7 +8,7 @@
 mod work;
 
 use std::sync::atomic::AtomicBool;
-use tierscope_system::result::SystemResult;
+use tierscope_system::result::{DriveResult, SystemResult};
 use tierscope_system::run::{Bound, RunOptions, Sampling, Warming, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 
@@ -153,6 +153,10 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
         let of = |one: &SystemResult| one.counters.get(counter).copied().unwrap_or(0) as f64;
         if of(whole) == 0.0 { None } else { Some(of(sampled) / of(whole) - 1.0) }
     };
+    let of_drive = |of: fn(&DriveResult) -> u64| {
+        let count = |one: &SystemResult| one.drive.as_ref().map_or(0.0, |drive| of(drive) as f64);
+        percent((count(whole) > 0.0).then(|| count(sampled) / count(whole) - 1.0))
+    };
     let half = told.half_widths;
     println!(
         "{{\"machine\": \"{name}\", \"workload\": \"{work_name}\", \"seed\": {seed}, \
@@ -161,7 +165,8 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
          \"latency_half_percent\": {}, \"energy_off_percent\": {}, \"energy_half_percent\": {}, \
          \"miss_rate\": {:.5}, \"miss_rate_off_percent\": {}, \"miss_rate_half_percent\": {}, \
          \"store_read_off_percent\": {}, \"memory_reads_off_percent\": {}, \
-         \"faults_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
+         \"faults_off_percent\": {}, \"programs_off_percent\": {}, \"erases_off_percent\": {}, \
+         \"flash_reads_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
         whole.time_s,
         whole.accesses,
         told.units,
@@ -178,6 +183,9 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
         percent((whole.store_bytes.read > 0).then(|| off(|one| one.store_bytes.read as f64))),
         percent(counted("memory_reads")),
         percent(counted("faults")),
+        of_drive(|drive| drive.flash_programs),
+        of_drive(|drive| drive.flash_erases),
+        of_drive(|drive| drive.flash_reads),
         whole.wall_s,
         sampled.wall_s,
     );

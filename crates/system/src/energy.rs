@@ -3,13 +3,17 @@
 use crate::result::{EnergyResult, NvdimmResult};
 use crate::spec::SystemSpec;
 use std::collections::BTreeMap;
-use tierscope_model::activity::{Activity, Energy};
+use tierscope_model::activity::{Activity, Energy, EnergyPart};
+
+/// A part by its name: `flash.program`.
+pub(crate) fn part_name(part: &EnergyPart) -> String {
+    format!("{}.{}", part.component, part.part)
+}
 
 /// Energy of a run of `time_s` seconds.
 pub(crate) fn energy_result(energy: &Energy, time_s: f64) -> EnergyResult {
     let parts = energy.parts.iter();
-    let parts_j: BTreeMap<String, f64> =
-        parts.map(|it| (format!("{}.{}", it.component, it.part), it.energy_j)).collect();
+    let parts_j: BTreeMap<String, f64> = parts.map(|it| (part_name(it), it.energy_j)).collect();
     let total_j = energy.total_j();
     let not_counted = energy.not_counted.iter();
     EnergyResult {

@@ -549,17 +549,21 @@ pub struct SamplingResult {
     pub measured_accesses: u64,
     /// Share of the simulated time that was in detail, measured or not.
     pub detailed_share: f64,
-    /// How what is passed over warms the machine; intervals leave out what that is off by.
+    /// How what is passed over warms the machine.
     #[serde(default)]
     pub warming: Warming,
-    /// Share of runs whose intervals hold what the whole run gives, sampling's error alone counted.
+    /// Share of runs whose intervals hold what the whole run gives.
     pub confidence: f64,
+    /// What functional warming leaves out of the time, as a share of it: as many of the runs that were compared with complete
+    /// ones were off by less. Intervals have it beside sampling's error; more units make it no smaller.
+    #[serde(default)]
+    pub warming_error: f64,
     /// Half widths of the confidence intervals, as shares of the figures.
     pub half_widths: HalfWidths,
 }
 
 /// Half widths of confidence intervals, as shares of the figures. Nothing where there is nothing to
-/// tell: fewer than eight units, a figure that is 0, or the energy of a drive, which collects in bursts.
+/// tell: fewer than eight units, or a figure that is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HalfWidths {
     /// Of the time, and of instructions per cycle.
@@ -573,8 +577,8 @@ pub struct HalfWidths {
 }
 
 /// What a recording of windows tells of its whole program: what the start took, which is recorded whole, and
-/// estimates of what the rest took for each instruction, and of the mean latency. Intervals hold sampling's error alone, not what warming leaves
-/// out between windows.
+/// estimates of what the rest took for each instruction, and of the mean latency. Intervals have what warming leaves out between windows
+/// beside sampling's error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RecordedWindows {
     /// Whole windows that were simulated.

@@ -475,12 +475,8 @@ impl Ssd {
             Kind::Program => self.flash_page_bytes,
             Kind::Erase => 0,
         };
-        if self.is_warming {
-            self.at_once.push_back(token);
-            return self.nand.count(kind);
-        }
         let planes = self.layer.geometry().planes;
-        self.nand.submit(nand::Operation {
+        let operation = nand::Operation {
             token,
             kind,
             die: page.lane,
@@ -489,7 +485,13 @@ impl Ssd {
             page: page.page / planes,
             bytes,
             demand,
-        });
+        };
+        if self.is_warming {
+            self.at_once.push_back(token);
+            self.nand.count(&operation);
+        } else {
+            self.nand.submit(operation);
+        }
     }
 
     /// Flash has done an operation.

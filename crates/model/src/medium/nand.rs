@@ -293,13 +293,48 @@ impl Nand {
         self.cut_power();
     }
 
-    /// An operation that takes no time is counted.
-    pub fn count(&mut self, kind: Kind) {
-        *(match kind {
-            Kind::Read => &mut self.counts.reads,
-            Kind::Program => &mut self.counts.programs,
-            Kind::Erase => &mut self.counts.erases,
-        }) += 1;
+    /// Counts an operation that is done at once, as if nothing else had waited for its die: reads that somebody waits for are
+    /// commands of their own, other pages of the same number in other planes one command.
+    pub fn count(&mut self, operation: &Operation) {
+        let (array_ps, bus_ps) = (self.array_ps(operation), self.channel_ps(operation));
+        let several = match operation.kind {
+            Kind::Read => self.multi_plane_reads != MultiPlaneReads::None && !operation.demand,
+            Kind::Program => self.multi_plane_programs,
+            Kind::Erase => false,
+        };
+        let die = &mut self.dies[operation.die as usize];
+        let joins = die.count(operation) && several;
+        let (commands, work_ps) = if joins { (0, 0) } else { (1, array_ps) };
+        die.busy_ps += work_ps;
+        self.buses[(operation.die / self.dies_of_channel) as usize].busy_ps += bus_ps;
+        let counts = &mut self.counts;
+        match operation.kind {
+            Kind::Read => {
+                counts.reads += 1;
+                counts.read_commands += commands;
+                counts.read_ps += work_ps;
+            }
+            Kind::Program => {
+                counts.programs += 1;
+                counts.program_commands += commands;
+                counts.program_ps += work_ps;
+            }
+            Kind::Erase => {
+                counts.erases += 1;
+                counts.erase_ps += work_ps;
+            }
+        }
+    }
+
+    /// How long an operation takes its channel by itself.
+    fn channel_ps(&self, operation: &Operation) -> u64 {
+        let cycles = match operation.kind {
+            Kind::Read => READ_CYCLES + SELECT_CYCLES,
+            Kind::Program => PROGRAM_CYCLES,
+            Kind::Erase => ERASE_CYCLES * u64::from(self.planes),
+        };
+        let data_ps = if operation.kind == Kind::Erase { 0 } else { self.data_ps(operation.bytes) };
+        cycles * self.cycle_ps + data_ps
     }
 
     /// Picoseconds to read a page of the slowest type in the array, and to program one.

@@ -673,19 +673,19 @@ impl Machine {
         let cycles = self.fixed.clock.ps_to_cycles_ceil(time_ps).max(1);
         let Traffic { store_read_bytes, store_written_bytes, dram_read_bytes, dram_written_bytes } =
             self.organization_report().traffic;
-        let mut activity = self.activity(end_ps);
-        // What the store did is of units, where there are any, and what the host wrote of the whole run; but where it was
-        // asked throughout, both are.
-        let in_units = self.sampling().is_some() && !self.fixed.asks_store;
-        let host_bytes = if in_units { 0 } else { store_written_bytes };
-        let mut store_time_ps = time_ps;
-        if self.sampling().is_some() && self.fixed.asks_store {
-            let reached_ps = self.reached_ps();
-            let whole = self.organization.activity(reached_ps).since(&self.region.activity);
-            activity = activity.with_devices_of(whole);
-            store_time_ps = reached_ps - self.region.start_ps;
-        }
-        let drive = drive_result(&activity, host_bytes, store_time_ps);
+        let (activity, store_time_ps) = match self.whole_activity() {
+            None => (self.activity(end_ps), time_ps),
+            // What the store did is known of the whole run.
+            Some(whole) => {
+                let in_units = self.activity(end_ps);
+                let told = match self.fixed.asks_store {
+                    true => in_units.with_devices_of(whole),
+                    false => in_units.with_warmed_of(whole),
+                };
+                (told, end_ps - self.region.start_ps)
+            }
+        };
+        let drive = drive_result(&activity, store_written_bytes, store_time_ps);
         let nvm = nvm_result(&activity, store_time_ps);
         let disk = disk_result(&self.spec, &activity, store_time_ps);
         let counted = SystemResult {

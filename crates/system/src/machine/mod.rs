@@ -927,7 +927,9 @@ fn windows(spec: &SystemSpec, options: &RunOptions, fixed: &Fixed) -> Option<Win
     let minor_ps = paths.map_or(1, |paths| time_ps(paths.fault.instructions));
     let store_ps = spec.store_times_ps().filter(|_| fixed.paging).map_or(0, |(read_ps, _)| read_ps);
     let faults_ps = [minor_ps, minor_ps.saturating_add(store_ps)];
-    options.windows.filter(|_| all).map(|windows| Windows::new(windows, in_flight, faults_ps))
+    let has_store = !spec.stores().is_empty();
+    let of = |windows| Windows::new(windows, in_flight, faults_ps, has_store);
+    options.windows.filter(|_| all).map(of)
 }
 
 /// What samples a run, where that is asked for.
@@ -941,7 +943,7 @@ fn sampler(
     check_sampling(std::slice::from_ref(spec), options.warming)
         .map_err(MachineError::CannotSample)?;
     let plan = sampling_plan(spec, asked).map_err(MachineError::CannotSample)?;
-    let store = (spec.store_times_ps(), spec.store_settling_ps());
+    let store = spec.store_times_ps();
     let apart = [(); 2].map(|()| Account::new(private_levels, false, options.sites.is_some()));
     let flushes = fixed.durable == Durable::Flushed;
     Ok(Some(Box::new(Sampler::new((plan, warming), store, flushes, spec.seed, apart))))

@@ -13,7 +13,7 @@
 use super::Machine;
 use super::thread::{BLOCKED, IDLE, Thread};
 use crate::result::{RecordedWindows, WindowHalfWidths};
-use crate::sampling::{CONFIDENCE, LEAST_UNITS, half_width};
+use crate::sampling::{CONFIDENCE, LEAST_UNITS, WarmingError, half_width};
 use std::collections::BTreeSet;
 use std::ops::Sub;
 use tierscope_workload::windows::WindowSpec;
@@ -49,6 +49,8 @@ pub(super) struct Windows {
     first_uses_ps: u64,
     /// Of a page that needs nothing from the store, and of one that does.
     faults_ps: [u64; 2],
+    /// What warming leaves out of what is between windows, as a share of it.
+    left_out: f64,
 }
 
 /// So much of a program.
@@ -111,10 +113,13 @@ impl Sub for Sums {
     }
 }
 
+/// Between the windows of a recording.
+const BETWEEN_WINDOWS: WarmingError = WarmingError { store: 0.03, memory: 0.002 };
+
 impl Windows {
     /// Of a recording with such windows, on a machine that has so many accesses under way at most, and
-    /// whose faults take so long, without the store and with it.
-    pub fn new(spec: WindowSpec, in_flight: u64, faults_ps: [u64; 2]) -> Windows {
+    /// whose faults take so long, without the store, if it has one, and with it.
+    pub fn new(spec: WindowSpec, in_flight: u64, faults_ps: [u64; 2], has_store: bool) -> Windows {
         Windows {
             spec,
             in_flight,
@@ -132,6 +137,7 @@ impl Windows {
             used: BTreeSet::new(),
             first_uses_ps: 0,
             faults_ps,
+            left_out: BETWEEN_WINDOWS.of(f64::from(has_store)),
         }
     }
 
@@ -242,6 +248,11 @@ impl Windows {
             self.estimate_rest(&rest, Sums::own_ps, |it| it.instructions as f64);
         let (latency_ps, latency_half_ps) =
             self.estimate_rest(&rest, latency, |it| it.accesses as f64);
+        let wider = |half_ps: Option<f64>, rest_ps: f64| {
+            half_ps.map(|half_ps| half_ps.hypot(self.left_out * rest_ps))
+        };
+        let time_half_ps = wider(time_half_ps, time_ps);
+        let latency_half_ps = wider(latency_half_ps, latency_ps);
         let time_ps = known.own_ps() + all.called_ps as f64 + time_ps;
         let latency_ps = latency(&known) + latency_ps;
         let mut first = Sums::default();
@@ -412,7 +423,7 @@ mod tests {
     fn windows(units: impl Iterator<Item = Unit>, start: Sums, skipped: Amount) -> Windows {
         let spec = WindowSpec::new(1000, 10_000).unwrap();
         let mut windows =
-            Windows { start: Some(start), skipped, ..Windows::new(spec, 100, [1, 1]) };
+            Windows { start: Some(start), skipped, ..Windows::new(spec, 100, [1, 1], false) };
         units.for_each(|unit| windows.add(unit));
         windows
     }
@@ -440,8 +451,10 @@ mod tests {
         // Residuals of 500 each: sqrt(8 · 8 · 500² / 7) = 1511.858; t(7; 0.975) = 2.364624. What units
         // took is no estimate.
         let half = found.half_widths.thread_time.unwrap();
-        assert!((half - 0.984 * 2.364_624 * 1511.858 / 28_000.0).abs() < 1e-5, "{half}");
-        assert_eq!(found.half_widths.mean_latency, Some(0.0));
+        let expected = f64::hypot(2.364_624 * 1511.858 / 28_000.0, BETWEEN_WINDOWS.memory);
+        assert!((half - 0.984 * expected).abs() < 1e-5, "{half}");
+        let half = found.half_widths.mean_latency.unwrap();
+        assert!((half - 0.984 * BETWEEN_WINDOWS.memory).abs() < 1e-9, "{half}");
     }
 
     #[test]
@@ -487,7 +500,7 @@ mod tests {
 
     #[test]
     fn of_no_window_nothing_is_told_and_of_few_no_interval() {
-        let none = Windows::new(WindowSpec::new(1000, 10_000).unwrap(), 100, [1, 1]);
+        let none = Windows::new(WindowSpec::new(1000, 10_000).unwrap(), 100, [1, 1], false);
         let none = none.estimate(&Sums::default());
         assert_eq!(
             (none.thread_time_s, none.mean_latency_ns, none.first_halves),

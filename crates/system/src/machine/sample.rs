@@ -9,11 +9,12 @@ use super::account::Account;
 use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, State, Thread};
 use super::transfer_times::{Class, TransferTimes};
 use super::{Doing, Event, Machine, MachineError};
+use crate::energy::part_name;
 use crate::result::SamplingResult;
 use crate::run::{Sampling, Warming};
-use crate::sampling::{ByCause, Cause, Skimmed, Totals, Unit};
+use crate::sampling::{ByCause, Cause, Skimmed, StoreEnergy, Totals, Unit};
 use tierscope_kernel::{Random, Stage, Timeline};
-use tierscope_model::activity::Activity;
+use tierscope_model::activity::{Activity, Energy, EnergyPart};
 use tierscope_model::organization::OrganizationReport;
 use tierscope_model::os::paging::Transfer;
 
@@ -54,8 +55,6 @@ pub(super) struct Sampler {
     /// What transfers took in units: between them each takes as long.
     transfers: TransferTimes,
     work_ns: StoreWork,
-    /// What the store begins by itself takes time.
-    in_bursts: bool,
     /// When the phase began.
     since_ps: u64,
     /// Time of the event last seen while settling.
@@ -259,12 +258,11 @@ impl Plan {
 }
 
 impl Sampler {
-    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, and what it begins
-    /// by itself so long, and whose syncs have memory flushed, or not; what is not of the start is counted by the
-    /// accounts `apart`.
+    /// Of a machine that counts nothing yet, whose store takes so long to read and to write a page, and whose syncs have
+    /// memory flushed, or not; what is not of the start is counted by the accounts `apart`.
     pub fn new(
         (plan, warming): (Plan, Warming),
-        (store_ps, settling_ps): (Option<(u64, u64)>, u64),
+        store_ps: Option<(u64, u64)>,
         flushes: bool,
         seed: u64,
         [apart, start_account]: [Account; 2],
@@ -274,7 +272,6 @@ impl Sampler {
             plan,
             warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
-            in_bursts: settling_ps > 0,
             phase: Phase::Refilling,
             random: Random::stream(seed, "sampling"),
             origin_ps: 0,
@@ -686,7 +683,7 @@ impl Machine {
             counts: self.counts_of(account),
             misses: report.misses,
             fetches: report.fetched_pages,
-            energy_j: self.activity_since_base(now_ps).energy.total_j().unwrap_or(0.0),
+            energy_j: self.energy_of_units(&self.activity_since_base(now_ps).energy),
             running_ps: self.cores.iter().map(|core| core.occupancy.running_ps(now_ps)).sum(),
             ..Sums::default()
         };
@@ -739,6 +736,34 @@ impl Machine {
             Some(kept) => kept.activity.clone(),
             None => self.activity_since_base(now_ps),
         }
+    }
+
+    /// What media did in the whole region of a sampled run: between units, too, as far as it is counted there.
+    pub(super) fn whole_activity(&self) -> Option<Activity> {
+        self.sampling()?;
+        Some(self.organization.activity(self.reached_ps()).since(&self.region.activity))
+    }
+
+    /// Of an energy, what is known of units alone, in joules.
+    fn energy_of_units(&self, energy: &Energy) -> f64 {
+        let joules = |energy: &Energy| energy.total_j().unwrap_or(0.0);
+        joules(energy) - joules(&energy.warmed(self.fixed.asks_store))
+    }
+
+    /// What the store took in the whole region of a sampled run, part by part.
+    fn store_energy(&self) -> Vec<StoreEnergy> {
+        const LATER_PS: u64 = 1_000_000_000_000;
+        let Some(whole) = self.whole_activity() else { return Vec::new() };
+        let at_ps = self.reached_ps().saturating_add(LATER_PS);
+        let later = self.organization.activity(at_ps).since(&self.region.activity);
+        let idle = later.energy.since(&whole.energy).warmed(self.fixed.asks_store);
+        let parts = whole.energy.warmed(self.fixed.asks_store).parts;
+        let of = |(part, idle): (EnergyPart, EnergyPart)| StoreEnergy {
+            name: part_name(&part),
+            energy_j: part.energy_j,
+            idle_w: idle.energy_j / (LATER_PS as f64 / 1e12),
+        };
+        parts.into_iter().zip(idle.parts).map(of).collect()
     }
 
     fn activity_since_base(&self, now_ps: u64) -> Activity {
@@ -804,8 +829,9 @@ impl Machine {
             misses: (self.fixed.paging || self.fixed.lines_of_store).then_some(misses),
             detailed_ps,
             pilot: sampler.first,
-            in_bursts: sampler.in_bursts,
             asks_store: self.fixed.asks_store,
+            clock_ps: now_ps - self.region.start_ps,
+            store_energy: self.store_energy(),
             private_hits: self.private_hits(),
             line_bytes: self.fixed.paging.then_some(1 << self.fixed.line_shift),
             start,

@@ -323,11 +323,7 @@ fn whole_part(path: &str, shape: &Shape) -> String {
     let all = all.collect::<Vec<_>>().join(", ");
     let or = match preset {
         Some(preset) => format!("choose a machine that has it, such as {preset}"),
-        None => {
-            let top = path.split('.').next().unwrap_or(path);
-            let base = preset_with(top).unwrap_or(part);
-            format!("in a file with base = \"{base}\" as a table [{path}]")
-        }
+        None => format!("write a file with this machine as its base, and in it a table [{path}]"),
     };
     format!("set it as a whole, --set '{path}={{ {all} }}', or {or}")
 }

@@ -19,6 +19,7 @@ impl Ssd {
             let it = Access { access, clock_ps, stages, next: NONE, mapped: false };
             let index = drive.accesses.insert(it);
             if access.write {
+                drive.cross_memory(now_ps, index);
                 drive.come(now_ps, index, out);
             } else {
                 drive.read(now_ps, index, out);

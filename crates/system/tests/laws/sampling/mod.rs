@@ -322,6 +322,33 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
             let most = if name == "storage" { 0.12 } else { 0.06 };
             assert!(read.abs() < most, "{name}: bytes read are {read:+.3}");
         }
+        // What flash and cells did is counted between units, too.
+        type Count = fn(&SystemResult) -> Option<u64>;
+        let counts: [(&str, Count); 4] = [
+            ("programs", |it| it.drive.as_ref().map(|drive| drive.flash_programs)),
+            ("erases", |it| it.drive.as_ref().map(|drive| drive.flash_erases)),
+            ("reads of flash", |it| it.drive.as_ref().map(|drive| drive.flash_reads)),
+            ("lines written", |it| it.nvm.as_ref().map(|nvm| nvm.line_writes)),
+        ];
+        for (what, count) in counts {
+            let Some(expected) = count(&whole).filter(|count| *count > 1_000) else { continue };
+            let found = count(&sampled).unwrap() as f64 / expected as f64 - 1.0;
+            if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+                println!("    {what} {found:+.4} of {expected}");
+            }
+            // Lines that would wait together come one after the other: a small buffer merges fewer of them.
+            let most = if name == "cxl-ssd" { 0.15 } else { 0.05 };
+            assert!(found.abs() < most, "{name}: {what} {found:+.4} of {expected}");
+        }
+        if let Some(total_j) = sampled.energy.total_j {
+            let parts_j: f64 = sampled.energy.parts_j.values().sum();
+            assert!((parts_j / total_j - 1.0).abs() < 1e-9, "{name}: {parts_j} of {total_j}");
+            let (energy, half) = (off(|r| r.energy.total_j.unwrap()), half.energy.unwrap());
+            if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+                println!("    energy {energy:+.4} of {half:.4}");
+            }
+            assert!(energy.abs() < half + 0.06, "{name}: energy {energy:+.4} of {half:.4}");
+        }
     }
 }
 

@@ -3,6 +3,7 @@ use crate::device::linked::Pages;
 use crate::device::ssd::tests::{US, checked, nand, page_access, small_map, spec, us};
 use crate::device::ssd::translation::TranslationCounts;
 use crate::device::ssd::{CollectionSpec, IdleSpec, InitialFlash, LogSpec, SsdBufferSpec, SsdSpec};
+use crate::medium::nand::NandCounts;
 use crate::medium::{MultiPlaneReads, NandSpec};
 use proptest::prelude::*;
 use std::sync::LazyLock;
@@ -146,6 +147,13 @@ static TWINS: LazyLock<Vec<Twins>> = LazyLock::new(|| {
         warm.at_once(now_ps, |_, _| {});
         assert!(detail.layer.counts().erases > 20, "{name}: {:?}", detail.layer.counts());
         assert_eq!(state(&warm, &spec), state(&detail, &spec), "{name}");
+        let (warmed, done) = (warm.report(), detail.report());
+        let times = |nand: &NandCounts| {
+            (nand.read_ps, nand.program_ps, nand.erase_ps, nand.bus_ps, nand.program_commands)
+        };
+        assert_eq!(times(&warmed.nand), times(&done.nand), "{name}");
+        assert_eq!(warmed.dies_busy_ps, done.dies_busy_ps, "{name}");
+        assert_eq!(warmed.dram, done.dram, "{name}");
         Twins { name, spec, detail, warm, now_ps }
     };
     kinds().into_iter().map(overwritten).collect()
