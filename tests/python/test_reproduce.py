@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import tierscope as ts
 from conftest import Runner, threads_of
-from tierscope.reproduce import figures
+from tierscope.reproduce import figures, plots, tables
 from tierscope.reproduce.catalog import Item, chosen, papers
 from tierscope.reproduce.claims import AGREES
 from tierscope.reproduce.estimate import estimate
@@ -185,6 +185,24 @@ def test_an_item_runs_from_end_to_end(own: Path, tmp_path: Path, tierscope: Runn
     panel = next((out / "own/first").glob("00-*"))
     again = ts.load_sweep(panel)
     assert again.complete, "a panel is a sweep, whose points lie beside the others'"
+
+
+def test_studies_of_one_label_stand_in_one_panel(own: Path, tmp_path: Path) -> None:
+    begin, end = FIRST.index("[[studies]]"), FIRST.index("[[claims]]")
+    studies = [
+        FIRST[begin:end].replace("[1, 16]", f"[{ways}]").replace("repetitions = 2\n", "")
+        for ways in (1, 16)
+    ]
+    first = own / "own" / "first.toml"
+    first.write_text(FIRST[:begin] + "".join(studies) + FIRST[end:], encoding="utf-8")
+    (done,) = reproduce(["own/first"], tmp_path / "out", quick=True, experiments=own)
+    assert [panel.label for panel in done.panels] == ["GUPS", "GUPS"]
+    (grid,) = tables.compact(done)
+    assert [row[0] for row in grid.rows] == ["GUPS", "  1", "  16"]
+    assert len(done.findings[0].values) == 2, "a claim is of both"
+    figure = plots.draw(done)
+    assert figure is not None
+    assert [axes.get_title() for axes in figure.axes] == ["GUPS"]
 
 
 def test_machines_called_alike_share_a_colour_where_colours_are_few() -> None:

@@ -83,7 +83,7 @@ class Panel:
     """One study of an item: a panel of its figure, or a category of it.
 
     Attributes:
-        label: what stands above it.
+        label: what stands above it; studies of the same label stand in one panel.
         scale: at which scale it runs, such as ``quick``.
         study: what runs.
     """

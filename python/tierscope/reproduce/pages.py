@@ -62,12 +62,15 @@ _MOST_PANELS = 4
 def _distributions(done: Done) -> list[Spec]:
     """Latencies, accesses, queues and wear of one run of each panel, its systems side by side."""
     found: list[Spec] = []
-    for panel, sweep in list(zip(done.panels, done.sweeps, strict=True))[:_MOST_PANELS]:
+    runs = zip(done.panels, done.sweeps, strict=True)
+    first = {panel.title: sweep for panel, sweep in reversed(list(runs))}
+    for title in _titles(done)[:_MOST_PANELS]:
+        sweep = first[title]
         told = _side_by_side(sweep)
         if told is None:
             continue
         data, said = told
-        state = f"{panel.title}: {said}; {'quick' if done.quick else 'full'}, {state_of(sweep)}"
+        state = f"{title}: {said}; {'quick' if done.quick else 'full'}, {state_of(sweep)}"
         found += distribution_charts.all_of(data, state, accesses(data), placed(data))
     return found
 
@@ -87,6 +90,11 @@ def _side_by_side(sweep: Sweep) -> tuple[ResultData, str] | None:
     results = [sweep.result(index).data for index in indices]
     systems = {name: one for data in results for name, one in data["systems"].items()}
     return {**results[0], "systems": systems}, said
+
+
+def _titles(done: Done) -> list[str]:
+    """What stands above the panels; studies of the same label are one."""
+    return list(dict.fromkeys(panel.title for panel in done.panels))
 
 
 def _rows(done: Done, name: str) -> list[dict[str, Any]]:
@@ -164,7 +172,7 @@ def _lines(done: Done, name: str) -> Spec:
         },
     }
     return {
-        "facet": {"field": "panel", "title": None, "sort": [one.title for one in done.panels]},
+        "facet": {"field": "panel", "title": None, "sort": _titles(done)},
         "columns": 2,
         "resolve": {"scale": {"y": "independent"}},
         "spec": {"width": 280, "height": 200, "layer": [line, points, bars]},
@@ -189,7 +197,7 @@ def _bars(done: Done, name: str) -> Spec:
             "x": {
                 "field": "panel",
                 "title": None,
-                "sort": [one.title for one in done.panels],
+                "sort": _titles(done),
                 "axis": {"labelAngle": -30},
             },
             "xOffset": {"field": "system", "sort": systems},

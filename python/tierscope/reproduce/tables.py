@@ -102,7 +102,7 @@ def _by_system(done: Done, name: str, systems: Sequence[str]) -> Grid:
     item = done.item
     found = {(c.panel, c.scale, str(c.over), c.system): _told(c, name) for c in done.cells}
     rows: list[list[str]] = []
-    for panel in done.panels:
+    for panel in {panel.title: panel for panel in done.panels}.values():
         own = [c for c in done.cells if (c.panel, c.scale) == (panel.label, panel.scale)]
         if item.also and all(cell.mean(name) is None for cell in own):
             continue
