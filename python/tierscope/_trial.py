@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -35,6 +36,8 @@ _EARLIER = 0.8
 """Detail is tried behind so much of what a trial has passed over."""
 _COLD = 0.75
 """A share of pages used first from which on the start of a run tells of all of it."""
+_LEAST_GIVEN = 0.02
+"""Less of a processor than that is taken for a clock that does not go."""
 _NEVER = 1 << 62
 """Accesses that no trial comes to."""
 
@@ -98,7 +101,8 @@ class Outlook:
     """What is known of the time of a run.
 
     Attributes:
-        wall_s: bounds of its wall-clock time, what is likely, and whether it was measured.
+        wall_s: bounds of its wall-clock time, what is likely, and whether it was measured. What was
+            not measured is told as on processors of its own.
         before_s: how much of what is likely passes before the region.
         unknown: why nothing is known.
         slowest_accesses_per_s: the least speed of the slowest machine.
@@ -108,6 +112,55 @@ class Outlook:
     before_s: float = 0.0
     unknown: str | None = None
     slowest_accesses_per_s: float | None = None
+
+
+class _Given:
+    """How much of a processor threads that simulate are given, where others work beside them.
+
+    A trial is told by a clock on the wall. What else runs on the computer meanwhile makes it
+    slower, by factors, and is no property of the run: hours are told as on processors of its own.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._wanted_s = self._had_s = 0.0
+        self._at = self._moment()
+
+    @staticmethod
+    def _moment() -> tuple[float, float]:
+        return time.perf_counter(), time.process_time()
+
+    def _go_on(self, more: int = 0) -> tuple[float, float]:
+        """So much time threads could have had, and so much they had; and how many there are now."""
+        with self._lock:
+            (before_s, had_s), self._at = self._at, self._moment()
+            if self._threads:
+                self._wanted_s += self._threads * (self._at[0] - before_s)
+                self._had_s += self._at[1] - had_s
+            self._threads += more
+            return self._wanted_s, self._had_s
+
+    @contextlib.contextmanager
+    def simulating(self, threads: int) -> Iterator[None]:
+        """While so many threads simulate."""
+        self._go_on(threads)
+        try:
+            yield
+        finally:
+            self._go_on(-threads)
+
+    def since(self, begun: tuple[float, float] = (0.0, 0.0)) -> float:
+        """The share of their time that threads had since then."""
+        wanted_s, had_s = (now - then for now, then in zip(self._go_on(), begun, strict=True))
+        return min(1.0, max(had_s / wanted_s, _LEAST_GIVEN)) if wanted_s > 0 else 1.0
+
+    def moment(self) -> tuple[float, float]:
+        """What :meth:`since` goes by."""
+        return self._go_on()
+
+
+_given = _Given()
 
 
 def outlook(
@@ -137,11 +190,12 @@ def outlook(
     ends = region.limit is not None or known.accesses is not None
     if not ends and time_limit_s is None and not for_devices(work):
         return _unknown("how many accesses will be simulated is not known beforehand")
+    begun = _given.moment()
     trial, tried = _tried(machines, work, **region.tried())
     spent_s = _whole_s(tried)
     if spent_s is not None:
         return Outlook(_bounds((spent_s,) * 3, time_limit_s, runs, measured=runs == 1))
-    tries = _Tries(machines, work, region, known)
+    tries = _Tries(machines, work, region, known, begun)
     return tries.foreseen(trial, tried, time_limit_s, runs)
 
 
@@ -160,9 +214,16 @@ class _Tries:
     """What trials of a run tell of its time, of which the first did not come to its end."""
 
     def __init__(
-        self, machines: Sequence[System], work: Workload, region: Region, known: Known
+        self,
+        machines: Sequence[System],
+        work: Workload,
+        region: Region,
+        known: Known,
+        begun: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self._machines, self._work, self._region, self._known = machines, work, region, known
+        # When trials began, as :data:`_given` has it.
+        self._begun = begun
         # Accesses before a mark that the workload gives, where that begins the region.
         self._marked = known.before or 0 if region.skip is None else 0
 
@@ -173,7 +234,7 @@ class _Tries:
         later = self._region.begins_later or self._marked > 0
         before_s = self._before_s(first) if later and tried is None else None
         if before_s is not None and before_s <= _COMES_TO_S:
-            again = 1.5 * before_s + PROBE_S
+            again = 1.5 * before_s + self._probe_s
             first, tried = self._try(self._work, probe_s=again, **self._region.tried())
         reached = tried is not None
         within = first.of_region()
@@ -181,7 +242,7 @@ class _Tries:
         little = within is first or within.lasts_s < PROBE_S / 2
         if later and reached and little and whole_s is None:
             # Of the region too little was seen, or it cannot be told from what came before.
-            again_s = within.before_s + 2 * PROBE_S
+            again_s = within.before_s + 2 * self._probe_s
             trial, told = self._try(self._work, probe_s=again_s, **self._region.tried())
             if told is not None:
                 first, tried, within = trial, told, trial.of_region()
@@ -196,7 +257,7 @@ class _Tries:
                 break
             region = self._region.tried() if reached else {"limit": self._region.limit}
             work = self._work if reached else self._without_setup()
-            within, tried = self._try(work, probe_s=longer * PROBE_S, **region)
+            within, tried = self._try(work, probe_s=longer * self._probe_s, **region)
             within, whole_s = within.of_region(), _whole_s(tried)
         pace = within.pace()
         slowest = None if pace is None else pace[0]
@@ -222,16 +283,25 @@ class _Tries:
             rest = whole_s, whole_s, whole_s
         if rest is None:
             return _unknown("too little was simulated in the time of the trial", slowest)
-        least_s, likely_s, most_s = (a + b for a, b in zip(before, rest, strict=True))
+        given = _given.since(self._begun)
+        slowest = None if slowest is None else slowest / given
+        least_s, likely_s, most_s = (given * (a + b) for a, b in zip(before, rest, strict=True))
         # A trace may end before a limit is reached.
-        least_s = PROBE_S if for_devices(self._work) else max(PROBE_S, least_s)
+        least_s = PROBE_S if for_devices(self._work) else max(given * PROBE_S, least_s)
         found = _bounds((least_s, likely_s, most_s), time_limit_s, runs)
-        return Outlook(found, min(before[1] * runs, found["likely"]), None, slowest)
+        before_s = given * before[1]
+        return Outlook(found, min(before_s * runs, found["likely"]), None, slowest)
 
     def _try(
         self, work: Workload, *, probe_s: float | None = None, may_end: bool = False, **region: Any
     ) -> tuple[Trial, Result | None]:
+        probe_s = probe_s or self._probe_s
         return _tried(self._machines, work, probe_s=probe_s, may_end=may_end, **region)
+
+    @property
+    def _probe_s(self) -> float:
+        """Time on the wall for which a run is tried: longer where other work is beside it."""
+        return PROBE_S / max(_given.since(self._begun), 1 / _LONGER[0])
 
     def _without_setup(self) -> Workload:
         """The workload without writing to what it has first, where it does that and need not."""
@@ -317,13 +387,13 @@ class _Tries:
         """
         mapped = self._known.mapped_bytes
         shares = [1.0]
-        for machine, one in zip(self._machines, tried.data["systems"].values(), strict=True):
+        systems = tried.data["systems"].values()
+        for dram_bytes, one in zip(self._dram_bytes(), systems, strict=True):
             used = one["counters"].get("footprint_bytes", 0) / max(1, one["accesses"])
             if not mapped or not used:
                 continue
             foretold = accesses * used / mapped
-            dram = parsed(_core.sizes(json.dumps(machine.to_dict())))["dram"]
-            held = 1.0 if dram is None else min(1.0, dram["bytes"] / mapped)
+            held = 1.0 if dram_bytes is None else min(1.0, dram_bytes / mapped)
             shares.append(max(-math.expm1(-foretold) / foretold, 1.0 - held))
         return min(shares)
 
@@ -353,8 +423,9 @@ class _Tries:
         """
         work = self._work if reached else self._without_setup()
         setup = self._marked if reached else 0
-        in_all = self._known.accesses
-        in_all = None if in_all is None else in_all - self._marked + setup
+        own = None if self._known.accesses is None else self._known.accesses - self._marked
+        # Of a workload of calls alone nothing is an access but what it has first.
+        in_all = own + setup if own else None
         quick, at, at_s = self._pass_over(work, setup, start.before_s, in_all)
         small = _small(work) if cold < _COLD else None
         if small is not None:
@@ -365,7 +436,7 @@ class _Tries:
             cold_s = self._cost(measure, amount, start, start, quick)
             if warm_s is not None and cold_s is not None:
                 return warm_s + max(0.0, cold_s - warm_s) * cold
-        detail = self._detail(work, max(setup, at), at_s)
+        detail = self._detail(work, at if isinstance(at, str) else max(setup, at), at_s)
         timed = detail if detail.pace(measure) and detail.pace("time_ps") else start
         found_s = self._cost(measure, amount, start, timed, quick)
         return complete_s if found_s is None else found_s
@@ -375,33 +446,35 @@ class _Tries:
 
     def _pass_over(
         self, work: Workload, setup: int, before_s: float, in_all: int | None
-    ) -> tuple[Trial, int, float]:
+    ) -> tuple[Trial, int | str, float]:
         """A trial of what passes without times; and from where on detail is tried, and when."""
-        begun = time.monotonic()
+        begun, probe_s = time.monotonic(), before_s + self._probe_s
         passed, _ = self._try(
             work,
-            probe_s=before_s + PROBE_S,
+            probe_s=probe_s,
             may_end=True,
             skip=max(1, (in_all or _NEVER) - 1),
             warming=self._warming(),
         )
         spent_s = time.monotonic() - begun
-        if in_all is not None and spent_s < before_s + PROBE_S:
+        if in_all is not None and spent_s < probe_s:
             # It came to the end of the workload.
             passed.ended(in_all, spent_s)
-        at = int(_EARLIER * passed.least("accesses"))
+        at: int | str = max(1, int(_EARLIER * passed.least("accesses")))
+        if passed.pace() is None and passed.pace("instructions"):
+            at = f"{int(_EARLIER * passed.least('instructions'))} instructions"
         return passed.behind(setup), at, _EARLIER * passed.elapsed_s
 
-    def _detail(self, work: Workload, at: int, at_s: float) -> Trial:
-        """A trial in detail behind so many accesses, which take so long.
+    def _detail(self, work: Workload, at: int | str, at_s: float) -> Trial:
+        """A trial in detail behind so many accesses, or instructions, which take so long.
 
         Where they took longer than before, and too little was seen behind them, once more.
         """
         found = Trial()
         for longer in (1, *_LONGER):
-            begun, probe_s = time.monotonic(), at_s + longer * PROBE_S
+            begun, probe_s = time.monotonic(), at_s + longer * self._probe_s
             trial, _ = self._try(
-                work, probe_s=probe_s, may_end=True, skip=max(1, at), warming=self._warming()
+                work, probe_s=probe_s, may_end=True, skip=at, warming=self._warming()
             )
             found = trial.of_region()
             has_begun = found is not trial
@@ -413,18 +486,45 @@ class _Tries:
         self, measure: str, amount: float, start: Trial, detail: Trial, quick: Trial
     ) -> float | None:
         """Seconds of a sampled region, by its start, by detail further on, and by what passes."""
-        speed, clock, passes = detail.pace(measure), detail.pace("time_ps"), quick.pace()
+        speed, clock = detail.pace(measure), detail.pace("time_ps")
         first, began = start.pace(measure), start.pace("time_ps")
         plans = [plan for plan in _plans(self._machines) if plan is not None]
-        if not (speed and clock and passes and first and began and plans):
+        over = None if speed is None else _passes(measure, _likely(speed), detail, quick)
+        if not (speed and clock and over and first and began and plans):
             return None
-        # As much of the measure goes with an access as in detail.
-        over = _likely(passes) * _likely(speed) / _likely(detail.pace() or speed)
         unit_ps, refill_ps, period_ps = max(plans, key=lambda plan: (plan[0] + plan[1]) / plan[2])
         of_start = min(amount, (period_ps - unit_ps) * _likely(first) / _likely(began))
         share = min(1.0, (unit_ps + refill_ps) / period_ps)
         rest = share / _likely(speed) + (1 - share) / max(over, _likely(speed))
+        if of_start == amount and self._outgrows():
+            # Calls fill DRAM first, and wait for the store later: time then goes on more quickly,
+            # and whether the first period ends within the run is not known.
+            return amount * math.sqrt(rest / _likely(first))
         return of_start / _likely(first) + (amount - of_start) * rest
+
+    def _outgrows(self) -> bool:
+        """Whether what is mapped does not fit into the DRAM of a machine."""
+        mapped = self._known.mapped_bytes or 0
+        return any(bytes_ is not None and mapped > bytes_ for bytes_ in self._dram_bytes())
+
+    def _dram_bytes(self) -> list[int | None]:
+        """Of each machine the DRAM before its store."""
+        found = [parsed(_core.sizes(json.dumps(one.to_dict())))["dram"] for one in self._machines]
+        return [None if dram is None else dram["bytes"] for dram in found]
+
+
+def _passes(measure: str, speed: float, detail: Trial, quick: Trial) -> float | None:
+    """How fast a measure passes without times, of which nothing is known but the speed in detail.
+
+    As much of it goes with an access as in detail; with an instruction where calls do all.
+    """
+    for counted in ("accesses", "instructions"):
+        passes, slowly = quick.pace(counted), detail.pace(counted)
+        if passes and counted == measure:
+            return _likely(passes)
+        if passes and slowly:
+            return _likely(passes) * speed / _likely(slowly)
+    return None
 
 
 def _known_of(work: Generated) -> dict[str, Any]:
@@ -482,7 +582,8 @@ def _tried(
     """
     trial, heard = Trial(), len(received)
     found: Result | None = None
-    with contextlib.suppress(RunError if may_end else NoResultError):
+    ends = contextlib.suppress(RunError if may_end else NoResultError)
+    with ends, _given.simulating(len(machines)):
         found = compare(machines, work, time_limit_s=probe_s or PROBE_S, watch=trial, **region)
     if len(received) > heard or (found is not None and found.interrupted):
         raise KeyboardInterrupt
@@ -520,7 +621,11 @@ class Trial:
         """The part in a region, with which counts began anew, but for the time."""
         number = len(self._seen) - 1
         for at, ((_, before), (_, now)) in reversed(list(enumerate(pairwise(self._seen), 1))):
-            if any(b.accesses < a.accesses for a, b in zip(before, now, strict=True)):
+            # Calls alone make no accesses.
+            pairs = list(zip(before, now, strict=True))
+            if any(b.accesses < a.accesses for a, b in pairs) or all(
+                b.instructions < a.instructions for a, b in pairs
+            ):
                 number = at
                 break
         else:
@@ -587,9 +692,11 @@ def _bounds(
 ) -> dict[str, Any]:
     """Bounds of the time of all runs."""
     least, likely, most = (span if limit_s is None else min(span, limit_s) for span in spans)
+    likely = max(least, likely)
+    most = max(likely, most)
     return {
         "least": least * runs,
-        "likely": min(max(likely, least), most) * runs,
+        "likely": likely * runs,
         "most": most * runs,
         "measured": measured,
     }

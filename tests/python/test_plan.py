@@ -77,6 +77,37 @@ def test_a_trial_gives_the_speeds_of_the_slowest_machine(monkeypatch: pytest.Mon
     assert trial.pace("instructions") is None, "none of them went on"
 
 
+def test_what_other_work_takes_of_processors_is_no_part_of_what_a_run_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of two threads that simulate for two seconds, and have one second of four."""
+    wall, had = iter([0.0, 10.0, 12.0, 20.0]), iter([0.0, 5.0, 6.0, 9.0])
+    clocks = SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(had))
+    monkeypatch.setattr("tierscope._trial.time", clocks)
+    given = _trial._Given()
+    with given.simulating(2):
+        pass
+    assert given.since() == 0.25, "what passes while nothing simulates does not count"
+    monkeypatch.undo()
+    begun = given.moment()
+    assert given.since(begun) == 1.0, "nothing has simulated since then"
+
+
+def test_of_calls_alone_what_passes_is_told_by_instructions() -> None:
+    def seen(accesses: int, instructions: int) -> _trial.Trial:
+        trial = _trial.Trial()
+        trial._seen = [
+            (float(at), [ts.Progress(at * accesses, at * instructions, at)]) for at in range(3)
+        ]
+        return trial
+
+    detail = seen(0, 1000)
+    assert _trial._passes("instructions", 1000.0, detail, seen(0, 8000)) == 8000.0
+    assert _trial._passes("time_ps", 5.0, detail, seen(0, 8000)) == 40.0, "as many times as fast"
+    assert _trial._passes("time_ps", 5.0, seen(100, 1000), seen(300, 8000)) == 15.0
+    assert _trial._passes("accesses", 5.0, detail, seen(0, 0)) is None
+
+
 def test_a_sampled_run_takes_its_units_in_detail_and_the_rest_as_warming_does() -> None:
     work = ts.workload("gups", updates=1_000_000_000, table="64MiB", random=0.2)
     assert isinstance(work, ts.Generated)
