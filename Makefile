@@ -70,6 +70,7 @@ properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn bef
 kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals and asks devices for, and compares the model with it. As root.
 	mkdir -p build
 	python3 tests/kernel/observe.py --seed $${SEED:-2} build/readahead.json
+	python3 tests/kernel/observe_threads.py --seed $${SEED:-2} build/threads.json
 	python3 tests/kernel/observe_reclaim.py --seed $${SEED:-2} build/reclaim.json
 	python3 tests/kernel/observe_shmem.py --seed $${SEED:-2} build/shmem.json
 	python3 tests/kernel/observe_huge.py --seed $${SEED:-2} build/huge.json
@@ -80,6 +81,7 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	python3 tests/kernel/observe_metadata.py build/metadata.json
 	python3 tests/kernel/observe_block.py --seed $${SEED:-2} build/block.json
 	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
+	TIERSCOPE_OBSERVED_THREADS=$(CURDIR)/build/threads.json \
 	TIERSCOPE_OBSERVED_RECLAIM=$(CURDIR)/build/reclaim.json \
 	TIERSCOPE_OBSERVED_SHMEM=$(CURDIR)/build/shmem.json \
 	TIERSCOPE_OBSERVED_HUGE=$(CURDIR)/build/huge.json \

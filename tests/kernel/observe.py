@@ -21,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import fuse_server
@@ -159,16 +159,18 @@ def readable(event: str, rest: str) -> list[object] | None:
 
 
 class Mapping:
-    """Pages of a file in memory, at an address of our choosing."""
+    """Pages of a file in memory, privately or to be read alone, at an address of our choosing."""
 
-    def __init__(self, fd: int, first: int, pages: int, shift: int) -> None:
+    def __init__(
+        self, fd: int, first: int, pages: int, shift: int, *, shared: bool = False
+    ) -> None:
         length = pages * PAGE
         room = length + 2 * HUGE + shift * PAGE
         anonymous = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
         self.room, self.base = room, libc.mmap(None, room, 0, anonymous, -1, 0)
         self.address = -(-self.base // HUGE) * HUGE + shift * PAGE
-        how = mmap.MAP_PRIVATE | 0x10  # MAP_FIXED
-        access = mmap.PROT_READ | mmap.PROT_WRITE
+        how = (mmap.MAP_SHARED if shared else mmap.MAP_PRIVATE) | 0x10  # MAP_FIXED
+        access = mmap.PROT_READ if shared else mmap.PROT_READ | mmap.PROT_WRITE
         at = libc.mmap(self.address, length, access, how, fd, first * PAGE)
         if at != self.address:
             raise OSError(ctypes.get_errno(), "mapping a file")
@@ -246,8 +248,12 @@ class Requests:
 
     def new(self) -> list[tuple[int, int]]:
         """Requests since the last call: first page and pages."""
-        lines = [line.split() for line in self.log] if self.log else []
-        return [(int(offset) // PAGE, -(-int(size) // PAGE)) for _, offset, size in lines]
+        return [(first, pages) for _, first, pages in self.new_of_files()]
+
+    def new_of_files(self) -> list[tuple[int, int, int]]:
+        """The same, behind the size of the file."""
+        lines = [map(int, line.split()) for line in self.log] if self.log else []
+        return [(node - 2, at // PAGE, -(-size // PAGE)) for node, at, size in lines]
 
 
 def run(
@@ -363,12 +369,14 @@ def with_fuse(work: Path, observe: Observe) -> list[dict[str, object]]:
         os.waitpid(server, 0)
 
 
-def with_ext4(work: Path, observe: Observe) -> list[dict[str, object]]:
-    """Patterns on large folios."""
+def with_ext4(
+    work: Path, observe: Observe, sizes_bytes: Iterable[int] = patterns.SIZES_BYTES
+) -> list[dict[str, object]]:
+    """Patterns on large folios, in files of these sizes."""
     root, image = work / "ext4", work / "image"
     root.mkdir()
     with image.open("wb") as file:
-        file.truncate(160 << 20)
+        file.truncate((64 << 20) + 2 * sum(set(sizes_bytes)))
     subprocess.run(["mkfs.ext4", "-q", "-b", "4096", image], check=True)
     loop = subprocess.run(
         ["losetup", "--find", "--show", "--direct-io=on", image],
@@ -378,7 +386,7 @@ def with_ext4(work: Path, observe: Observe) -> list[dict[str, object]]:
     ).stdout.strip()
     try:
         subprocess.run(["mount", loop, root], check=True)
-        for size in sorted(set(patterns.SIZES_BYTES)):
+        for size in sorted(set(sizes_bytes)):
             with (root / str(size)).open("wb") as file:
                 file.write(b"\1" * size)
                 os.fsync(file.fileno())

@@ -19,10 +19,12 @@ use tierscope_kernel::{
 };
 use tierscope_model::activity::{Activity, Energy};
 use tierscope_model::organization::Durable;
+use tierscope_model::os::readahead::Folio;
 use tierscope_model::processor::OnChipCacheSpec;
 use tierscope_model::processor::energy::ProcessorUse;
 use tierscope_model::request::Traffic;
 use tierscope_workload::SiteId;
+use tierscope_workload::op::FileId;
 
 /// The counter of hits in a cache.
 fn hits_of(cache: &OnChipCacheSpec) -> String {
@@ -1039,6 +1041,16 @@ impl Machine {
     /// Software threads that have started.
     pub fn threads(&self) -> u32 {
         self.in_all(|account| account.started) as u32
+    }
+
+    /// From now on it is written down what readahead adds to the page cache.
+    pub fn watch_readahead(&mut self) {
+        self.paging.watch_readahead();
+    }
+
+    /// What readahead has added since: requests in their order, each with its folios, by files.
+    pub fn readahead_seen(&self) -> impl Iterator<Item = (FileId, &[Folio])> {
+        self.paging.readahead_seen()
     }
 
     /// Laws that hold at any moment of a run: nothing is lost between the parts.

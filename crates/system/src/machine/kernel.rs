@@ -64,6 +64,7 @@ impl Machine {
 
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
         let kept = self.held_frame(index, action).and_then(Option::take);
+        self.paging.asked_by(self.contexts[index].thread as u32);
         if let Some(HeldFrame { frame, copied: true }) = kept {
             self.paging.copied_to(frame, now_ps)?;
         }

@@ -30,6 +30,7 @@ mod raid;
 mod ramdisk;
 mod ramulator2;
 mod readahead;
+mod readahead_at_once;
 mod reclaim;
 mod sensitivity;
 mod shmem;

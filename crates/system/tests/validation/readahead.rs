@@ -18,9 +18,9 @@ use tierscope_model::os::release::Release;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_WRITABLE, NO_FILE};
 
-const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 /// The file system in user space takes requests of so many pages at most.
-const FUSE_PAGES: u64 = 256;
+pub const FUSE_PAGES: u64 = 256;
 
 /// What `observe.py` writes.
 #[derive(Deserialize)]
@@ -50,10 +50,10 @@ struct Run {
 }
 
 /// Folios of one order in a row: first page, order, how many.
-type Added = Vec<(u64, u32, u64)>;
+pub type Added = Vec<(u64, u32, u64)>;
 
 /// Appends a run of folios; runs of one order in a row are one.
-fn append(added: &mut Added, (first, order, count): (u64, u32, u64)) {
+pub fn append(added: &mut Added, (first, order, count): (u64, u32, u64)) {
     match added.last_mut() {
         Some((last, same, so_many)) if *same == order && *last + (*so_many << order) == first => {
             *so_many += count;
@@ -159,7 +159,7 @@ struct Model {
     around: u64,
 }
 
-fn pattern(word: &Value) -> Option<Pattern> {
+pub fn pattern(word: &Value) -> Option<Pattern> {
     serde_json::from_value(word.clone()).ok()
 }
 
@@ -286,7 +286,7 @@ impl Model {
 }
 
 /// What the kernel added in a step.
-fn seen(events: &[Vec<Value>]) -> Added {
+pub fn seen(events: &[Vec<Value>]) -> Added {
     let adds = events.iter().filter(|event| event[0] == "add");
     let number = |event: &[Value], at: usize| event[at].as_u64().expect("a number");
     let mut added = Added::new();

@@ -257,13 +257,14 @@ impl Paging {
         held: &dyn Fn(u64) -> bool,
     ) -> Result<Next, OsError> {
         let around = !write && self.map_around(file, vma, index);
-        if !around && self.file(file).tried != Some(index) {
+        let (thread, faulting) = (self.thread, (file, index));
+        if !around && self.tried.get(&thread) != Some(&faulting) {
             let frame = self.cached(file, index);
             if frame.is_none()
                 && let Some(next) = self.fetch(file, index, work, held)?
             {
                 if let Next::Arrives(..) = next {
-                    self.file(file).tried = Some(index);
+                    self.tried.insert(thread, faulting);
                 }
                 return Ok(next);
             }
@@ -278,17 +279,17 @@ impl Paging {
             if frame.is_none() {
                 self.count_read(file, index);
             }
-            self.file(file).tried = Some(index);
+            self.tried.insert(thread, faulting);
         }
         let Some(frame) = self.cached(file, index) else {
-            self.file(file).tried = None;
+            self.tried.remove(&thread);
             return Ok(Next::WaitForFrame);
         };
         let info = self.frames.get(frame);
         if info.reading {
             return Ok(Next::Arrives(info.transfer - 1, frame));
         }
-        self.file(file).tried = None;
+        self.tried.remove(&thread);
         if !write && !around && !self.map_around(file, vma, index) {
             self.map_folio(file, vma, index);
         }

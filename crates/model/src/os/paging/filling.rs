@@ -23,6 +23,8 @@ pub(super) struct Filler<'a, 'b> {
     frames: Vec<u64>,
     /// Pages of the request that is being made.
     request: Vec<PageTransfer>,
+    /// Folios that have been added, where that is watched.
+    added: Vec<Folio>,
     error: Option<OsError>,
 }
 
@@ -46,6 +48,9 @@ impl Filling for Filler<'_, '_> {
         frames.extend(pages.clone().map_while(|page| self.frame_for(page)));
         let is_room = frames.len() as u64 == folio.pages();
         if is_room {
+            if self.paging.watched.is_some() {
+                self.added.push(folio);
+            }
             pages.zip(&frames).for_each(|(page, frame)| self.enter(page, *frame, folio));
         } else {
             self.give_back(pages.start, &frames);
@@ -56,6 +61,12 @@ impl Filling for Filler<'_, '_> {
     }
 
     fn submit(&mut self) {
+        let folios = std::mem::take(&mut self.added);
+        if let Some(watched) = &mut self.paging.watched
+            && !folios.is_empty()
+        {
+            watched.push((self.need.file, folios));
+        }
         let mut pages = std::mem::take(&mut self.request);
         if !pages.is_empty() {
             self.paging.counters.readahead_requests += 1;
@@ -80,6 +91,17 @@ impl Filling for Filler<'_, '_> {
 }
 
 impl Paging {
+    /// From now on it is written down what readahead adds to the page cache.
+    pub fn watch_readahead(&mut self) {
+        self.watched = Some(Vec::new());
+    }
+
+    /// What readahead has added since: requests in their order, each with its folios, by files.
+    pub fn readahead_seen(&self) -> impl Iterator<Item = (FileId, &[Folio])> {
+        let requests = self.watched.iter().flatten();
+        requests.map(|(file, folios)| (self.name_of(*file), folios.as_slice()))
+    }
+
     /// Tells whether the device's queue is full of reads, until it is told otherwise.
     pub fn tell_congestion(&mut self, reads_are_congested: bool) {
         self.reads_are_congested = reads_are_congested;
@@ -194,6 +216,12 @@ impl Paging {
         self.opening = opening;
     }
 
+    /// What follows is asked for by this thread.
+    #[inline]
+    pub fn asked_by(&mut self, thread: u32) {
+        self.thread = thread;
+    }
+
     /// An opening is closed; a mapping that was made by it keeps its readahead.
     pub fn close_opening(&mut self, file: InodeId, number: u32) {
         let Some(state) = self.files.get_mut(&file) else { return };
@@ -252,6 +280,7 @@ impl Paging {
             reserve: None,
             frames: Vec::new(),
             request: Vec::new(),
+            added: Vec::new(),
             error: None,
         };
         if !filler.need.wanted.is_empty() && filler.paging.cached(file, first).is_none() {

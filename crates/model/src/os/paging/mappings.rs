@@ -44,7 +44,6 @@ impl Paging {
             base_address: 0,
             openings: Vec::new(),
             reused: true,
-            tried: None,
             dirtied_ps: None,
             written_up_to: 0,
             allocated_pages: 0,

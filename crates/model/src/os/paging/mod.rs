@@ -34,7 +34,7 @@ use crate::os::address_space::{AddressSpace, Lock, Mapping, Pte, Rights};
 use crate::os::buffer_cache::BufferCache;
 use crate::os::file_system::FileSystem;
 use crate::os::frames::{Frame, Frames, Owner};
-use crate::os::readahead::{self, Pattern, Readahead};
+use crate::os::readahead::{self, Folio, Pattern, Readahead};
 use crate::os::reclaim::{Kind, Reclaim, ReclaimCounters, ReclaimPolicy, Shadow};
 use crate::os::{InodeId, OsSpec, PathSpec};
 use crate::request::Control;
@@ -441,8 +441,6 @@ struct FileState {
     openings: Vec<Opening>,
     /// Uses of it keep it in memory: not where it is said that nothing is used again (`FMODE_NOREUSE`, since 6.3).
     reused: bool,
-    /// The page of a fault that has read what it needs, and comes again (`FAULT_FLAG_TRIED`).
-    tried: Option<u64>,
     /// Since when it has dirty pages, if it has.
     dirtied_ps: Option<u64>,
     /// Where the flusher goes on with it (`writeback_index`).
@@ -515,6 +513,10 @@ pub struct Paging {
     /// The opening of a file by which calls and faults read at the moment, and how many there have been.
     opening: u32,
     openings: u32,
+    /// The thread that asks at the moment, and by threads the page of a fault that has read what it needs, and comes again
+    /// (`FAULT_FLAG_TRIED`).
+    thread: u32,
+    tried: BTreeMap<u32, FilePage>,
     prefilled: bool,
     transfers: Slab<Transfer>,
     /// Direct calls of which a transfer is under way.
@@ -539,6 +541,8 @@ pub struct Paging {
     /// The device's queue is full of reads.
     reads_are_congested: bool,
     effects: Vec<Effect>,
+    /// Requests of readahead, where they are watched.
+    watched: Option<Vec<(InodeId, Vec<Folio>)>>,
     /// Counters for the result.
     pub counters: OsCounters,
 }
@@ -641,6 +645,8 @@ impl Paging {
                 .map_or(readahead::Limits::NONE, |(spec, _)| spec.readahead_limits(page_bytes)),
             opening: 0,
             openings: 0,
+            thread: 0,
+            tried: BTreeMap::new(),
             prefilled: storage.is_some_and(|(s, _)| s.initial == InitialContent::Prefilled),
             transfers: Slab::new(),
             direct_calls: 0,
@@ -656,6 +662,7 @@ impl Paging {
             now_ps: 0,
             reads_are_congested: false,
             holds_back: true,
+            watched: None,
             counters: OsCounters::default(),
         }
     }
@@ -850,6 +857,8 @@ impl Paging {
             buffer_cache: self.buffer_cache.as_mut().map(BufferCache::fork),
             file_system: self.file_system.clone(),
             owed: self.owed.clone(),
+            watched: self.watched.clone(),
+            tried: self.tried.clone(),
             ..*self
         }
     }
