@@ -1043,6 +1043,11 @@ impl Machine {
         self.in_all(|account| account.started) as u32
     }
 
+    /// Pages of files that are dirty at the moment, and those on their way to the store.
+    pub fn dirty_pages(&self) -> (u64, u64) {
+        self.paging.dirty_pages()
+    }
+
     /// From now on it is written down what readahead adds to the page cache.
     pub fn watch_readahead(&mut self) {
         self.paging.watch_readahead();

@@ -64,7 +64,8 @@ impl Machine {
 
     fn act(&mut self, index: usize, action: Action, now_ps: u64) -> Result<(), MachineError> {
         let kept = self.held_frame(index, action).and_then(Option::take);
-        self.paging.asked_by(self.contexts[index].thread as u32);
+        let pauses = !self.nobody_waits();
+        self.paging.asked_by(self.contexts[index].thread as u32, pauses);
         if let Some(HeldFrame { frame, copied: true }) = kept {
             self.paging.copied_to(frame, now_ps)?;
         }
@@ -174,6 +175,15 @@ impl Machine {
                 }
             }
             Action::Poll(id) => self.poll_after_sleep(index, id, now_ps),
+            Action::Pause(until_ps) => {
+                if !self.nobody_waits() {
+                    let thread = self.contexts[index].thread;
+                    self.leave(index, State::Paused);
+                    let source = self.memory_source();
+                    self.queue.push(until_ps.max(now_ps), source, Event::Wake(thread as u32));
+                    self.dispatch(index, now_ps);
+                }
+            }
             Action::WaitForFrame => {
                 if self.paging.transfers_under_way() {
                     self.waiting_for_frame.push(self.contexts[index].thread);
@@ -486,6 +496,9 @@ impl Machine {
             Next::Arrives(id, frame) => {
                 steps.extend([Step::Act(Action::Wait(id)), Step::Act(again)]);
                 kept = Some(HeldFrame { frame, copied: false });
+            }
+            Next::Pause(until_ps) => {
+                steps.extend([Step::Act(Action::Pause(until_ps)), Step::Act(again)]);
             }
             Next::WaitForFrame => {
                 steps.extend([Step::Act(Action::WaitForFrame), Step::Act(again)]);
@@ -1033,7 +1046,15 @@ impl Machine {
     /// all where it ran last.
     pub(super) fn make_ready(&mut self, id: usize, now_ps: u64) {
         let thread = &mut self.threads[id];
-        let owner = if thread.state == State::NotStarted { IDLE } else { BLOCKED };
+        let owner = match thread.state {
+            State::NotStarted => IDLE,
+            State::Paused => Stage::HostQueue as usize,
+            _ => BLOCKED,
+        };
+        if thread.state == State::Paused && thread.fault.is_none() {
+            let waited_ps = now_ps - thread.clock_ps;
+            self.account.causes.wait_in_call(thread.call_cause(), waited_ps, true);
+        }
         thread.charge_until(owner, now_ps);
         let started = thread.state != State::NotStarted;
         thread.state = State::Ready;

@@ -490,8 +490,10 @@ impl Machine {
             false => Warming::Detailed,
         };
         let region = Region::new(options, quickest);
+        let contexts = contexts(processor, &fixed);
+        paging.set_processors(contexts.len());
         let mut machine = Machine {
-            contexts: contexts(processor, &fixed),
+            contexts,
             account: Account::new(private_depth, spec.check_data, options.sites.is_some()),
             functional: region.warms_functionally(),
             waits: Waits::default(),

@@ -53,6 +53,8 @@ pub enum State {
     OnInode,
     /// Waits for another thread's signal.
     OnSignal(ThreadId, u64),
+    /// Pauses, as too much is dirty.
+    Paused,
     /// Asleep, or about to be woken.
     Waking,
     /// Ended.
@@ -131,6 +133,8 @@ pub enum Action {
     Wait(TransferId),
     /// Polls for a transfer, having slept before.
     Poll(TransferId),
+    /// Sleeps until this time, as too much is dirty.
+    Pause(u64),
     /// Waits for a free frame.
     WaitForFrame,
     /// A transfer that the thread has carried out itself ends.
@@ -483,7 +487,7 @@ impl Thread {
             State::NotStarted | State::Ended => IDLE,
             State::Ready => Stage::Ready as usize,
             State::OnSignal(..) | State::OnInode | State::Waking => BLOCKED,
-            State::OnTransfer(_) | State::OnFrame => Stage::HostQueue as usize,
+            State::OnTransfer(_) | State::OnFrame | State::Paused => Stage::HostQueue as usize,
             State::OnMemory => Stage::ControllerQueue as usize,
             State::Running(_) => Stage::Cache as usize,
         }

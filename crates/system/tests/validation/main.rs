@@ -39,3 +39,4 @@ mod tiering;
 mod transfers;
 mod variations;
 mod write_back;
+mod writers;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Call, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 
-const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 
 /// What `observe_write_back.py` writes.
 #[derive(Deserialize)]
@@ -67,19 +67,29 @@ fn program(observed: &Observed, run: &Run, syncs: bool) -> Vec<Op> {
     ops
 }
 
-/// Pages written by a machine whose thresholds are so many pages: of what it has free or in files, about all of its DRAM.
-fn written(observed: &Observed, run: &Run, syncs: bool) -> u64 {
+/// Thresholds of so many pages: of what a machine has free or in files, about all of its DRAM.
+pub fn thresholds(
+    background_pages: u64,
+    expire_ms: u64,
+    interval_ms: u64,
+) -> [(&'static str, String); 5] {
     const DIRTYABLE_PAGES: f64 = 129_600.0;
     let ratio = |pages: u64| (pages as f64 / DIRTYABLE_PAGES).to_string();
-    let [background, most] = [ratio(run.background_pages), ratio(4 * run.background_pages)];
-    let [expire, interval] = [run.expire_ms, run.interval_ms].map(|ms| format!("{ms}ms"));
-    let sets = [
-        ("storage.dram_capacity", "512MiB"),
-        ("storage.dirty_background_ratio", &*background),
-        ("storage.dirty_ratio", &*most),
-        ("storage.dirty_expire", &*expire),
-        ("storage.dirty_writeback", &*interval),
-    ];
+    let [background, most] = [background_pages, 4 * background_pages].map(ratio);
+    let [expire, interval] = [expire_ms, interval_ms].map(|ms| format!("{ms}ms"));
+    [
+        ("storage.dram_capacity", "512MiB".to_owned()),
+        ("storage.dirty_background_ratio", background),
+        ("storage.dirty_ratio", most),
+        ("storage.dirty_expire", expire),
+        ("storage.dirty_writeback", interval),
+    ]
+}
+
+/// Pages written by a machine with the pattern's thresholds.
+fn written(observed: &Observed, run: &Run, syncs: bool) -> u64 {
+    let sets = thresholds(run.background_pages, run.expire_ms, run.interval_ms);
+    let sets: Vec<_> = sets.iter().map(|(path, value)| (*path, value.as_str())).collect();
     let sums = system_run(&system("storage/970-pro", &[&sets]), &[program(observed, run, syncs)]);
     sums.counter("file_write_back_pages")
 }

@@ -121,8 +121,8 @@ impl Paging {
         if let Some(id) = self.direct_call(file) {
             return Ok(Next::Wait(id));
         }
-        if let Some(id) = self.throttle(file, index, work)? {
-            return Ok(Next::Wait(id));
+        if let Some(next) = self.throttle(file, index, work)? {
+            return Ok(next);
         }
         self.counters.minor_faults += 1;
         self.space.set(page, Pte::Present { frame, writable: true });
@@ -212,8 +212,11 @@ impl Paging {
             Next::Ready(frame) => frame,
             wait => return Ok(wait),
         };
-        if let Some(id) = if write && shared { self.throttle(file, index, work)? } else { None } {
-            return Ok(Next::Wait(id));
+        if write
+            && shared
+            && let Some(next) = self.throttle(file, index, work)?
+        {
+            return Ok(next);
         }
         self.counters.minor_faults += 1;
         self.use_frame(frame);

@@ -119,8 +119,8 @@ impl Paging {
             if info.reading {
                 return Ok(Next::Arrives(info.transfer - 1, frame));
             }
-            if let Some(id) = self.throttle(file, index, work)? {
-                return Ok(Next::Wait(id));
+            if let Some(next) = self.throttle(file, index, work)? {
+                return Ok(next);
             }
             self.counters.page_cache_hits += 1;
             self.note_use(frame);
@@ -130,8 +130,8 @@ impl Paging {
             self.counters.page_cache_misses += 1;
             return self.read_file(file, index, work, held);
         }
-        if let Some(id) = self.throttle(file, index, work)? {
-            return Ok(Next::Wait(id));
+        if let Some(next) = self.throttle(file, index, work)? {
+            return Ok(next);
         }
         let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);

@@ -216,10 +216,15 @@ impl Paging {
         self.opening = opening;
     }
 
-    /// What follows is asked for by this thread.
+    /// It is a machine of so many hardware threads.
+    pub fn set_processors(&mut self, processors: usize) {
+        self.pace.set_processors(processors as u64);
+    }
+
+    /// What follows is asked for by this thread, which can pause if it makes too much dirty, or cannot.
     #[inline]
-    pub fn asked_by(&mut self, thread: u32) {
-        self.thread = thread;
+    pub fn asked_by(&mut self, thread: u32, pauses: bool) {
+        (self.thread, self.pauses) = (thread, pauses);
     }
 
     /// An opening is closed; a mapping that was made by it keeps its readahead.

@@ -16,6 +16,7 @@ mod inodes;
 mod laws;
 mod locked;
 mod mappings;
+mod pauses;
 mod processes;
 mod reclaim;
 mod shmem;
@@ -44,6 +45,7 @@ use inodes::Names;
 use locked::Locks;
 pub use locked::Populate;
 pub use mappings::Unneeded;
+use pauses::{Pace, Position};
 use processes::Sharing;
 pub use reclaim::Wakes;
 use reclaim::Watermarks;
@@ -303,6 +305,8 @@ pub enum Next {
     Ready(u64),
     /// Wait for the transfer, then ask again.
     Wait(TransferId),
+    /// Sleep until this time, then ask again.
+    Pause(u64),
     /// The page comes to this frame by the transfer: keep the frame, wait, and ask again.
     Arrives(TransferId, u64),
     /// All frames are in transfer: wait for any of them, then ask again.
@@ -490,6 +494,10 @@ pub struct Paging {
     slot_shadows: CowMap<u64>,
     swap_windows: BTreeMap<u64, SwapWindow>,
     dirty: Dirty,
+    /// How quickly the store writes, and pages become dirty.
+    pace: Pace,
+    /// Whoever asks can pause.
+    pauses: bool,
     /// Whoever makes too much dirty has to wait.
     holds_back: bool,
     sharing: Sharing,
@@ -629,6 +637,8 @@ impl Paging {
             slot_shadows: CowMap::new(0),
             swap_windows: BTreeMap::new(),
             dirty: Dirty::default(),
+            pace: Pace::new(page_bytes),
+            pauses: false,
             policy,
             reclaim,
             in_fault: false,
@@ -849,6 +859,7 @@ impl Paging {
             huge: self.huge.clone(),
             locks: self.locks.clone(),
             dirty: self.dirty.clone(),
+            pace: self.pace.clone(),
             sharing: self.sharing.fork(),
             limits: self.limits.clone(),
             tiers: self.tiers.as_mut().map(|tiers| Box::new(tiers.fork())),

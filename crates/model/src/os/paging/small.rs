@@ -122,6 +122,7 @@ pub fn touch(paging: &mut Paging, page: u64, write: bool) -> u64 {
         match fault(paging, page, write) {
             Next::Ready(frame) => return frame,
             Next::Wait(id) | Next::Arrives(id, _) => finish(paging, id),
+            Next::Pause(_) => unreachable!("nobody here can pause"),
             Next::WaitForFrame => settle(paging),
         }
     }
@@ -223,6 +224,7 @@ impl Memory {
                     self.end_transfer(id);
                 }
                 Next::Wait(_) | Next::Arrives(..) => {} // It was read at once.
+                Next::Pause(_) => unreachable!("nobody here can pause"),
                 Next::WaitForFrame => self.end_transfers(),
             }
         }

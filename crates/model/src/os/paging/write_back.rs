@@ -112,6 +112,7 @@ impl Paging {
         if !self.dirty.pages.insert((file, index)) {
             return;
         }
+        self.pace.dirtied(self.thread);
         let state = self.file(file);
         if state.dirtied_ps.is_some() {
             return;
@@ -162,14 +163,14 @@ impl Paging {
         file: InodeId,
         index: u64,
         work: &mut Vec<Work>,
-    ) -> Result<Option<TransferId>, OsError> {
+    ) -> Result<Option<Next>, OsError> {
         if self.is_in_swap(file) {
             return Ok(None);
         }
         if self.holds_back
             && let Some(id) = self.wait_for_room_in_log(work)
         {
-            return Ok(Some(id));
+            return Ok(Some(Next::Wait(id)));
         }
         let Some(limits) = &self.limits else { return Ok(None) };
         let none = self.dirty.pages.is_empty() && self.dirty.under_way == 0;
@@ -180,14 +181,21 @@ impl Paging {
         let coming = u64::from(self.cache.get(file_key(file, index)) == 0);
         let (hard, soft) = self.dirty_limits(limits, coming);
         self.wakes.flush |= dirty > soft;
-        if dirty + self.dirty.under_way <= hard || !self.holds_back {
+        let all = dirty + self.dirty.under_way;
+        if self.pauses && self.readahead.release > Release::V2_6_32 {
+            let at = Position { dirty: all, free_run: hard, most: 2 * hard - soft };
+            let until_ps = self.pace.pause(self.thread, at, self.now_ps);
+            self.counters.throttled_writes += u64::from(until_ps.is_some());
+            return Ok(until_ps.map(Next::Pause));
+        }
+        if all <= hard || !self.holds_back {
             return Ok(None);
         }
         self.counters.throttled_writes += 1;
         if let Some((id, _)) = self.transfers.iter().find(|(_, transfer)| transfer.writes_files()) {
-            return Ok(Some(id));
+            return Ok(Some(Next::Wait(id)));
         }
-        self.write_oldest(work)
+        Ok(self.write_oldest(work)?.map(Next::Wait))
     }
 
     /// Decides something for an access that has faulted before, and whose page was gone again before it could be
@@ -401,13 +409,20 @@ impl Paging {
         work: &mut Vec<Work>,
     ) -> TransferId {
         self.dirty.asked = self.dirty.asked.saturating_sub(pages.len() as u64);
+        self.pace.begin(self.dirty.under_way, self.now_ps);
         self.dirty.under_way += pages.len() as u64;
         self.start_transfer(pages, true, false, work)
+    }
+
+    /// Pages of files that are dirty, and those on their way to the store.
+    pub fn dirty_pages(&self) -> (u64, u64) {
+        (self.dirty.pages.len() as u64, self.dirty.under_way)
     }
 
     /// Pages of files have been written.
     pub(super) fn written(&mut self, pages: u64) {
         self.dirty.under_way -= pages;
+        self.pace.written(pages, self.now_ps);
     }
 
     /// A dirty file page is about to be written: stores to it fault again.

@@ -46,6 +46,7 @@ fn read_page(paging: &mut Paging, page: u64) {
         match next {
             Next::Ready(_) => return,
             Next::Arrives(id, _) | Next::Wait(id) => finish(paging, id),
+            Next::Pause(_) => unreachable!("nobody here can pause"),
             Next::WaitForFrame => settle(paging),
         }
     }

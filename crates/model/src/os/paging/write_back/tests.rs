@@ -145,7 +145,7 @@ fn who_was_held_back_once_for_an_access_gets_on() {
         match fault(&mut paging, *page, true) {
             Next::Ready(_) => return false,
             Next::Arrives(id, _) => finish(&mut paging, id),
-            Next::Wait(_) => return true,
+            Next::Wait(_) | Next::Pause(_) => return true,
             Next::WaitForFrame => panic!("memory is larger than what may be dirty"),
         }
     };
