@@ -122,7 +122,7 @@ impl Pace {
     /// Pages begin to be written while as many are under way.
     pub fn begin(&mut self, under_way: u64, now_ps: u64) {
         let now = tick(now_ps);
-        if under_way == 0 && now - self.then > IDLE {
+        if under_way == 0 && now.saturating_sub(self.then) > IDLE {
             (self.dirtied_then, self.written_then, self.then) = (self.dirtied, self.written, now);
         }
     }
@@ -163,7 +163,7 @@ impl Pace {
 
     /// Estimates anew, where it is told how much is dirty also how quickly more may become (`__wb_update_bandwidth`).
     fn estimate(&mut self, now: u64, at: Option<Position>) {
-        let elapsed = (now - self.then).max(1);
+        let elapsed = now.saturating_sub(self.then).max(1);
         if let Some(at) = at {
             self.lower_limit(now, at);
             self.balance(elapsed, at);
