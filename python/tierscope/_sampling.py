@@ -11,7 +11,7 @@ from typing import Any
 from tierscope import _core
 from tierscope._call import core_errors
 from tierscope._check import flag, shown
-from tierscope._shape import SystemResult
+from tierscope._shape import SamplingResult, SystemResult
 from tierscope._system import System
 from tierscope._workload import Program, Recorded, Workload
 from tierscope.errors import ArgumentError, RunError
@@ -121,14 +121,26 @@ def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
     told = [one for one in (system.get("sampling") for system in systems.values()) if one]
     least = EVERY
     for sampling in told:
-        half, left_out = sampling["half_widths"]["time"], sampling["warming_error"]
+        half = sampling["half_widths"]["time"]
         if half is None:
             least = _DENSEST
-        elif half > wanted > left_out:
-            # Sampling's error shrinks with the square root of the number of units.
-            shrinks = (wanted**2 - left_out**2) / (half**2 - left_out**2)
-            least = min(least, math.floor(EVERY / _MARGIN * shrinks))
-    return max(least, _DENSEST) if least < EVERY else None
+        elif half > wanted:
+            fits = (one for one in range(EVERY, _DENSEST, -1) if _half(sampling, one) <= wanted)
+            least = min(least, next(fits, _DENSEST))
+    return least if least < EVERY else None
+
+
+def _half(sampling: SamplingResult, every: int) -> float:
+    """Half the width of the time's interval with one unit in so many, by that with ``EVERY``.
+
+    Sampling's error shrinks with the square root of the number of units, and what warming leaves
+    out with what is passed over.
+    """
+    half, left_out = sampling["half_widths"]["time"] or 0.0, sampling["warming_error"]
+    of_units = max(0.0, half**2 - left_out**2) * _MARGIN * every / EVERY
+    detailed = sampling["detailed_share"]
+    passed_over = max(0.0, 1.0 - detailed * EVERY / every) / max(1.0 - detailed, 1e-9)
+    return math.hypot(math.sqrt(of_units), left_out * passed_over)
 
 
 def too_wide(system: SystemResult, wanted: float) -> str | None:
@@ -143,7 +155,7 @@ def too_wide(system: SystemResult, wanted: float) -> str | None:
     if half is not None and sampling["warming_error"] >= wanted:
         return (
             f"the time {found}, and ±{wanted:.1%} was asked for: what is passed over is off by up "
-            f"to ±{sampling['warming_error']:.1%} on such machines, however many units there are; "
+            f"to ±{sampling['warming_error']:.1%} on such machines; "
             "run it without sampling"
         )
     return (

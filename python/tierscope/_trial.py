@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -38,6 +39,8 @@ _COLD = 0.75
 """A share of pages used first from which on the start of a run tells of all of it."""
 _LEAST_GIVEN = 0.02
 """Less of a processor than that is taken for a clock that does not go."""
+_STANDS_S = 0.4
+"""A machine that has not been seen to go on for so long has ended, where others go on."""
 _NEVER = 1 << 62
 """Accesses that no trial comes to."""
 
@@ -132,23 +135,35 @@ class _Given:
         return time.perf_counter(), time.process_time()
 
     def _go_on(self, more: int = 0) -> tuple[float, float]:
-        """So much time threads could have had, and so much they had; and how many there are now."""
+        """So much time threads could have had, and so much they had; so many more begin now."""
         with self._lock:
             (before_s, had_s), self._at = self._at, self._moment()
             if self._threads:
-                self._wanted_s += self._threads * (self._at[0] - before_s)
+                # Its own threads beyond the processors are no other work.
+                wants = min(self._threads, len(os.sched_getaffinity(0)))
+                self._wanted_s += wants * (self._at[0] - before_s)
                 self._had_s += self._at[1] - had_s
             self._threads += more
             return self._wanted_s, self._had_s
 
     @contextlib.contextmanager
-    def simulating(self, threads: int) -> Iterator[None]:
-        """While so many threads simulate."""
-        self._go_on(threads)
+    def simulating(self, trial: Trial, machines: int) -> Iterator[None]:
+        """While so many machines are tried, of which the trial tells how many go on."""
+        going = machines
+        self._go_on(machines)
+
+        def tell(now: int) -> None:
+            nonlocal going
+            going, more = now, now - going
+            if more:
+                self._go_on(more)
+
+        trial.tell = tell
         try:
             yield
         finally:
-            self._go_on(-threads)
+            trial.tell = None
+            self._go_on(-going)
 
     def since(self, begun: tuple[float, float] = (0.0, 0.0)) -> float:
         """The share of their time that threads had since then."""
@@ -194,9 +209,17 @@ def outlook(
     trial, tried = _tried(machines, work, **region.tried())
     spent_s = _whole_s(tried)
     if spent_s is not None:
-        return Outlook(_bounds((spent_s,) * 3, time_limit_s, runs, measured=runs == 1))
+        return _whole(spent_s, begun, time_limit_s, runs)
     tries = _Tries(machines, work, region, known, begun)
     return tries.foreseen(trial, tried, time_limit_s, runs)
+
+
+def _whole(
+    spent_s: float, begun: tuple[float, float], time_limit_s: float | None, runs: int
+) -> Outlook:
+    """Of a run that was tried to its end: what it took, and of further ones as without others."""
+    told_s = spent_s if runs == 1 else spent_s * _given.since(begun)
+    return Outlook(_bounds((told_s,) * 3, time_limit_s, runs, measured=runs == 1))
 
 
 def _whole_s(tried: Result | None) -> float | None:
@@ -248,7 +271,7 @@ class _Tries:
                 first, tried, within = trial, told, trial.of_region()
                 whole_s = _whole_s(tried)
         if whole_s is not None:
-            return Outlook(_bounds((whole_s,) * 3, time_limit_s, runs, measured=runs == 1))
+            return _whole(whole_s, self._begun, time_limit_s, runs)
         if later and not reached:
             within, tried = self._try(self._without_setup(), limit=self._region.limit)
             whole_s = _whole_s(tried)
@@ -583,7 +606,7 @@ def _tried(
     trial, heard = Trial(), len(received)
     found: Result | None = None
     ends = contextlib.suppress(RunError if may_end else NoResultError)
-    with ends, _given.simulating(len(machines)):
+    with ends, _given.simulating(trial, len(machines)):
         found = compare(machines, work, time_limit_s=probe_s or PROBE_S, watch=trial, **region)
     if len(received) > heard or (found is not None and found.interrupted):
         raise KeyboardInterrupt
@@ -595,10 +618,14 @@ class Trial:
 
     Attributes:
         before_s: wall-clock time that passed before what is told of.
+        tell: hears how many machines go on.
     """
 
     def __init__(self) -> None:
         self.before_s = 0.0
+        self.tell: Callable[[int], None] | None = None
+        # When each machine was last seen to go on.
+        self._went: list[float] = []
         self._begun = time.monotonic()
         self._heard = len(received)
         self._seen: list[tuple[float, list[Progress]]] = []
@@ -608,9 +635,18 @@ class Trial:
     def __call__(self, progress: Sequence[Progress]) -> None:
         if len(received) > self._heard:
             raise KeyboardInterrupt
-        now = list(progress)
-        if not self._seen or now != self._seen[-1][1]:
-            self._seen.append((time.monotonic() - self._begun, now))
+        now, at_s = list(progress), time.monotonic() - self._begun
+        before = self._seen[-1][1] if self._seen else []
+        if len(before) != len(now):
+            before, self._went = now, [at_s] * len(now)
+        self._went = [
+            went if one == then else at_s
+            for one, then, went in zip(now, before, self._went, strict=True)
+        ]
+        if self.tell is not None:
+            self.tell(sum(at_s - went < _STANDS_S for went in self._went) or 1)
+        if not self._seen or now != before:
+            self._seen.append((at_s, now))
 
     def ended(self, accesses: int, at_s: float) -> None:
         """The run came to the end of the workload, which no watcher hears of."""

@@ -81,16 +81,45 @@ def test_what_other_work_takes_of_processors_is_no_part_of_what_a_run_takes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of two threads that simulate for two seconds, and have one second of four."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    trial = _trial.Trial()
     wall, had = iter([0.0, 10.0, 12.0, 20.0]), iter([0.0, 5.0, 6.0, 9.0])
     clocks = SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(had))
     monkeypatch.setattr("tierscope._trial.time", clocks)
     given = _trial._Given()
-    with given.simulating(2):
+    with given.simulating(trial, 2):
         pass
     assert given.since() == 0.25, "what passes while nothing simulates does not count"
     monkeypatch.undo()
     begun = given.moment()
     assert given.since(begun) == 1.0, "nothing has simulated since then"
+
+
+def test_what_a_run_does_itself_is_no_other_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four machines on two processors; then three that have ended, beside one that goes on."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    wall, had = iter([0.0, 0.0, 1.0, 3.0, 3.0]), iter([0.0, 0.0, 2.0, 4.0, 4.0])
+    clocks = SimpleNamespace(
+        perf_counter=lambda: next(wall), process_time=lambda: next(had), monotonic=lambda: 0.0
+    )
+    monkeypatch.setattr("tierscope._trial.time", clocks)
+    given, trial = _trial._Given(), _trial.Trial()
+    with given.simulating(trial, 4):
+        assert trial.tell is not None
+        trial.tell(1)
+    assert given.since() == 1.0
+
+
+def test_a_machine_that_has_ended_wants_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("tierscope._trial.time", SimpleNamespace(monotonic=lambda: now[0]))
+    trial = _trial.Trial()
+    told: list[int] = []
+    trial.tell = told.append
+    for at in range(5):
+        now[0] = at * 0.25
+        trial([ts.Progress(at, at, at), ts.Progress(min(at, 1), 1, 1)])
+    assert told == [2, 2, 2, 1, 1]
 
 
 def test_of_calls_alone_what_passes_is_told_by_instructions() -> None:

@@ -555,7 +555,7 @@ pub struct SamplingResult {
     /// Share of runs whose intervals hold what the whole run gives.
     pub confidence: f64,
     /// What functional warming leaves out of the time, as a share of it: as many of the runs that were compared with complete
-    /// ones were off by less. Intervals have it beside sampling's error; more units make it no smaller.
+    /// ones were off by less. Intervals have it beside sampling's error.
     #[serde(default)]
     pub warming_error: f64,
     /// Half widths of the confidence intervals, as shares of the figures.

@@ -27,6 +27,8 @@ pub(crate) struct WarmingError {
 
 /// Between the units of a sampled run.
 const BETWEEN_UNITS: WarmingError = WarmingError { store: 0.02, memory: 0.001 };
+/// The same where lines go to a drive: those that would wait together there come one after the other, and merge less.
+const OF_LINES: WarmingError = WarmingError { store: 0.07, ..BETWEEN_UNITS };
 /// The same of the energy that is known of units alone: states of cores.
 const OF_ENERGY: f64 = 0.01;
 
@@ -187,6 +189,8 @@ pub(crate) struct Totals {
     pub pilot: Unit,
     /// The store was asked in detail throughout: what it took is known of all stretches.
     pub asks_store: bool,
+    /// Lines go to a drive.
+    pub direct: bool,
     /// How long the run was by the machine's clock.
     pub clock_ps: u64,
     /// Parts of the store's energy that were counted throughout.
@@ -207,6 +211,11 @@ impl Totals {
     /// What the start did that is in no unit.
     fn start(&self) -> Unit {
         self.start.unwrap_or(Unit::NONE)
+    }
+
+    /// What functional warming leaves out.
+    fn left_out(&self) -> WarmingError {
+        if self.direct { OF_LINES } else { BETWEEN_UNITS }
     }
 
     /// What causes took in a unit, by which stretches are told: without what is known of these themselves.
@@ -231,6 +240,7 @@ impl Totals {
             start: Some(Unit::NONE),
             pilot: Unit::NONE,
             asks_store: false,
+            direct: false,
             clock_ps: 0,
             store_energy: Vec::new(),
             private_hits: Vec::new(),
@@ -498,7 +508,7 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals, energy: EnergyShare
     let estimated: f64 = sums.latency_ps.iter().sum::<f64>();
     let start: f64 = latency(&totals.start()).iter().sum();
     let rest = 1.0 - start / estimated;
-    let left_out = BETWEEN_UNITS.of(of_store(&sums.latency_ps) / estimated) * rest;
+    let left_out = totals.left_out().of(of_store(&sums.latency_ps) / estimated) * rest;
     let per_fetch = all.misses as f64 / all.fetches as f64;
     let misses = units.iter().map(|unit| unit.misses as f64 - per_fetch * unit.fetches as f64);
     let power = all.energy_j / all.time_ps as f64;
@@ -517,7 +527,9 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals, energy: EnergyShare
             None => half_width(misses, *n, all.misses as f64),
         },
         // Of the power and of the time, as if one did not depend on the other.
-        energy: power_half.zip(time).map(|(power, time)| energy.half_width(power, time)),
+        energy: power_half
+            .zip(time)
+            .map(|(power, time)| energy.half_width(power, time, totals.left_out())),
     }
 }
 
@@ -533,8 +545,8 @@ fn skimmed_share(sums: &Sums, totals: &Totals) -> f64 {
 
 /// What functional warming leaves out of the time, as a share of it.
 fn left_out_of_time(sums: &Sums, totals: &Totals) -> f64 {
-    let share = of_store(&sums.all.spent_ps) / sums.all.worked_ps;
-    BETWEEN_UNITS.of(share) * skimmed_share(sums, totals)
+    let share = of_store(&sums.all.spent_ps) / sums.all.worked_ps.max(1.0);
+    totals.left_out().of(share) * skimmed_share(sums, totals).max(0.0)
 }
 
 /// Of a store that was asked throughout, half the width of the interval of its part in the time. What it took is not
@@ -606,12 +618,16 @@ struct EnergyShares {
     of_units: f64,
     /// What the store takes in any case, for as long as the run is.
     idle: f64,
+    /// What the store takes for what it does.
+    active: f64,
 }
 
 impl EnergyShares {
     /// Half the width of the energy's interval, from those of what units take a second and of the time, all as shares.
-    fn half_width(self, power: f64, time: f64) -> f64 {
-        (self.of_units * power.hypot(OF_ENERGY)).hypot((self.of_units + self.idle) * time)
+    fn half_width(self, power: f64, time: f64, left_out: WarmingError) -> f64 {
+        let of_units = self.of_units * power.hypot(OF_ENERGY);
+        let of_time = (self.of_units + self.idle) * time;
+        of_units.hypot(of_time).hypot(self.active * left_out.store)
     }
 }
 
@@ -624,14 +640,17 @@ fn set_energy(result: &mut SystemResult, sums: &Sums, totals: &Totals) -> Energy
     for part in &totals.store_energy {
         energy.parts_j.insert(part.name.clone(), part.energy_j + part.idle_w * longer_s);
     }
-    let Some(total_j) = energy.total_j.map(|_| energy.parts_j.values().sum::<f64>()) else {
-        return EnergyShares::default();
-    };
+    let sum_j = || energy.parts_j.values().sum::<f64>();
+    let Some(total_j) = energy.total_j.map(|_| sum_j()) else { return EnergyShares::default() };
     energy.total_j = Some(total_j);
     energy.average_w = (time_ps > 0.0).then_some(total_j / time_ps * 1e12);
+    if total_j <= 0.0 {
+        return EnergyShares::default();
+    }
     let of_store_j: f64 = totals.store_energy.iter().map(|it| energy.parts_j[&it.name]).sum();
     let idle_w: f64 = totals.store_energy.iter().map(|it| it.idle_w).sum();
-    EnergyShares { of_units: 1.0 - of_store_j / total_j, idle: idle_w * time_ps / 1e12 / total_j }
+    let (of_store, idle) = (of_store_j / total_j, idle_w * time_ps / 1e12 / total_j);
+    EnergyShares { of_units: 1.0 - of_store, idle, active: of_store - idle }
 }
 
 /// A drive and a memory that wears: what they did is of the whole run, and lasts as the run does; programs gave way to reads

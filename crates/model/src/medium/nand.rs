@@ -228,6 +228,7 @@ impl Nand {
             second_ps: 0,
         });
         let die = &mut self.dies[operation.die as usize];
+        die.counted = None;
         let demand = operation.demand && operation.kind == Kind::Read;
         if demand {
             die.reads.push_back(index)
@@ -298,7 +299,7 @@ impl Nand {
     pub fn count(&mut self, operation: &Operation) {
         let (array_ps, bus_ps) = (self.array_ps(operation), self.channel_ps(operation));
         let several = match operation.kind {
-            Kind::Read => self.multi_plane_reads != MultiPlaneReads::None && !operation.demand,
+            Kind::Read => self.multi_plane_reads != MultiPlaneReads::None,
             Kind::Program => self.multi_plane_programs,
             Kind::Erase => false,
         };

@@ -830,6 +830,7 @@ impl Machine {
             detailed_ps,
             pilot: sampler.first,
             asks_store: self.fixed.asks_store,
+            direct: self.spec.direct.is_some() && self.spec.ssd.is_some(),
             clock_ps: now_ps - self.region.start_ps,
             store_energy: self.store_energy(),
             private_hits: self.private_hits(),

@@ -1050,6 +1050,9 @@ const CASES: &[Case] = &[
     case("storage.file_system.journal", &[EXT4], "writeback", Files, "time", Either).with(&[
         ("storage.file_system.kind", "ext3"),
         ("storage.file_system.commit_interval", "1ms"),
+        // Pauses of writers would hide it.
+        ("storage.dirty_ratio", "0.9"),
+        ("storage.dirty_background_ratio", "0.8"),
     ]),
     case("storage.file_system.commit_interval", &[EXT4], "1ms", Files, "journal_commits", Up),
     case(

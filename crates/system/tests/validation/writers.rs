@@ -11,7 +11,7 @@ use super::support::{ANONYMOUS, MAPPED, Script, apart, call, observation, system
 use super::write_back::{PAGE_BYTES, thresholds};
 use serde::Deserialize;
 use tierscope_system::machine::Machine;
-use tierscope_system::run::RunOptions;
+use tierscope_system::run::{Bound, RunOptions};
 use tierscope_workload::Op;
 use tierscope_workload::op::{Call, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 
@@ -171,6 +171,42 @@ fn as_the_kernel(half: &str) {
         compared += 1;
     }
     assert!(compared >= 7 && differ.is_empty(), "{compared} compared: {differ:#?}");
+}
+
+/// Whatever may be dirty, as much as begins to be written included, and nothing: writers pause, and get on. The flusher does not
+/// come by itself.
+#[test]
+fn writers_get_on_whatever_may_be_dirty() {
+    let ratios = [("0.2", "0.2"), ("0.001", "0.001"), ("0.00001", "0.00001"), ("0", "0")];
+    for (most, background) in ratios {
+        let sets = [
+            ("storage.dram_capacity", "16MiB"),
+            ("storage.dirty_ratio", most),
+            ("storage.dirty_background_ratio", background),
+            ("storage.dirty_writeback", "0s"),
+        ];
+        let size = 2000 * PAGE_BYTES;
+        let mut ops = call(Call::Open { file: 0, size });
+        ops.extend(call(Call::Map {
+            address: ANONYMOUS,
+            length: 1 << 20,
+            flags: MAP_WRITABLE,
+            file: NO_FILE,
+            offset: 0,
+        }));
+        for offset in (0..size).step_by(PAGE_BYTES as usize) {
+            let length = PAGE_BYTES;
+            ops.extend(call(Call::Write { file: 0, offset, length, address: ANONYMOUS }));
+        }
+        let stops = vec![Bound::TimePs(600 * 1_000_000_000_000)];
+        let options = RunOptions { stops, ..RunOptions::default() };
+        let spec = system("storage/970-pro", &[&sets]);
+        let mut machine = Machine::new(&spec, Script::stream(&[ops]), &options).unwrap();
+        assert!(machine.run(|_| false).unwrap());
+        let result = machine.result();
+        assert_eq!(result.counters["file_written_bytes"], size, "{most}: within ten minutes");
+        assert!(result.counters["throttled_writes"] > 0, "{most}");
+    }
 }
 
 #[test]

@@ -103,9 +103,14 @@ enum Choice {
 }
 
 impl Die {
-    /// Notes what is done at once; whether it may belong to what was last: a page of the same number in another plane.
+    /// Notes what is done at once; whether it may belong to what was last: a page of the same number in another plane. A read
+    /// that somebody waits for is by itself.
     pub fn count(&mut self, operation: &Operation) -> bool {
-        let &Operation { kind, block, page, plane, .. } = operation;
+        let &Operation { kind, block, page, plane, demand, .. } = operation;
+        if demand && kind == Kind::Read {
+            self.counted = None;
+            return false;
+        }
         let same = |it: &&mut Counted| {
             (it.kind, it.block, it.page) == (kind, block, page) && it.planes >> plane & 1 == 0
         };

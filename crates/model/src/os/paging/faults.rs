@@ -18,10 +18,12 @@ impl Paging {
         self.in_fault = self.policy == ReclaimPolicy::Generations && self.uses_count(page);
         let next = self.handle(page, write, now_ps, work, held);
         self.in_fault = false;
-        if let Ok(Next::Ready(frame)) = next
-            && self.is_locked(page)
-        {
-            self.lock_frame(frame);
+        if let Ok(Next::Ready(frame)) = next {
+            // Somebody else may have mapped what it has read.
+            self.tried.remove(&self.thread);
+            if self.is_locked(page) {
+                self.lock_frame(frame);
+            }
         }
         next
     }

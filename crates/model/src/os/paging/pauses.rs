@@ -33,6 +33,8 @@ struct Writer {
     counted: u64,
     /// The end of its last pause, in ticks (`dirty_paused_when`).
     paused: Option<u64>,
+    /// It has paused because nothing may become dirty.
+    held: bool,
 }
 
 /// How quickly a device writes, and how quickly pages may become dirty (`struct bdi_writeback`), in pages a second.
@@ -108,7 +110,7 @@ impl Pace {
 
     fn writer(&mut self, thread: u32) -> &mut Writer {
         let looks_after = self.look_pages();
-        let new = Writer { dirtied: 0, looks_after, counted: 0, paused: None };
+        let new = Writer { dirtied: 0, looks_after, counted: 0, paused: None, held: false };
         self.writers.entry(thread).or_insert(new)
     }
 
@@ -133,6 +135,17 @@ impl Pace {
         if tick(now_ps) > self.then + INTERVAL {
             self.estimate(tick(now_ps), None);
         }
+    }
+
+    /// Time passes in which nobody can pause and what is written takes none: it is no sign of how quick the device is.
+    pub fn pass(&mut self, now_ps: u64) {
+        (self.dirtied_then, self.written_then, self.then) =
+            (self.dirtied, self.written, tick(now_ps));
+    }
+
+    /// Pages that counts of processors may be off by, for so few of which nobody is held (`wb_stat_error`).
+    fn error(&self) -> u64 {
+        self.processors * 8 * u64::from(1 + self.processors.ilog2())
     }
 
     /// What may be dirty, as it is felt (`hard_dirty_limit`).
@@ -161,12 +174,13 @@ impl Pace {
         }
     }
 
-    /// Estimates anew, where it is told how much is dirty also how quickly more may become (`__wb_update_bandwidth`).
-    fn estimate(&mut self, now: u64, at: Option<Position>) {
+    /// Estimates anew, where it is told how much is dirty, and the ratio there, also how quickly more may become
+    /// (`__wb_update_bandwidth`).
+    fn estimate(&mut self, now: u64, at: Option<(Position, u64)>) {
         let elapsed = now.saturating_sub(self.then).max(1);
-        if let Some(at) = at {
+        if let Some((at, ratio)) = at {
             self.lower_limit(now, at);
-            self.balance(elapsed, at);
+            self.balance(elapsed, at, ratio);
         }
         let written = (self.written - self.written_then) * HZ;
         (self.bandwidth, self.average) = if elapsed > PERIOD {
@@ -202,10 +216,10 @@ impl Pace {
 
     /// The rate follows that at which as many pages become dirty as are written, by small steps, and not away from the
     /// middle (`wb_update_dirty_ratelimit`).
-    fn balance(&mut self, elapsed: u64, at: Position) {
+    fn balance(&mut self, elapsed: u64, at: Position, ratio: u64) {
         let middle = u64::midpoint(at.free_run, self.limit(at));
         let dirtied = (self.dirtied - self.dirtied_then) * HZ / elapsed;
-        let of_task = self.rate * self.ratio(at) / ONE as u64 + 1;
+        let of_task = self.rate * ratio / ONE as u64 + 1;
         let balanced = (of_task * self.average / (dirtied | 1)).min(self.average);
         let three = [self.balanced, balanced, of_task];
         let step = if at.dirty < middle {
@@ -270,18 +284,25 @@ impl Pace {
         }
         let Writer { dirtied, paused, .. } = *writer;
         self.exceeded = at.dirty > at.most;
+        let ratio = self.ratio(at);
         if now > self.then + INTERVAL {
-            self.estimate(now, Some(at));
+            self.estimate(now, Some((at, ratio)));
         }
-        let of_task = self.rate * self.ratio(at) / ONE as u64;
+        let of_task = self.rate * ratio / ONE as u64;
         let most = self.most_pause(at);
         let (least, pages) = self.least_pause(most, of_task);
+        let few = at.dirty <= self.error();
         let writer = self.writer(thread);
+        if of_task == 0 && std::mem::take(&mut writer.held) && few {
+            return None;
+        }
         if of_task == 0 {
-            // It looks again behind that, and goes on only when less is dirty.
-            (writer.looks_after, writer.paused) = (pages, Some(now + most));
+            // It looks again behind that, and goes on only when less is dirty, or little is.
+            let paused = Some(now + most);
+            *writer = Writer { dirtied: 0, looks_after: pages, paused, held: true, ..*writer };
             return Some((now + most + 1) * TICK_PS);
         }
+        writer.held = false;
         let period = HZ * dirtied / of_task;
         let since = paused.map_or(0, |paused| now as i64 - paused as i64);
         let pause = period as i64 - since;
@@ -324,6 +345,25 @@ mod tests {
         assert!(pace.ratio(dirty(2001)) > 2000);
         let ratios: Vec<u64> = (2000..=3200).map(|pages| pace.ratio(dirty(pages))).collect();
         assert!(ratios.is_sorted_by(|one, other| one >= other));
+    }
+
+    #[test]
+    fn a_writer_that_nothing_is_written_for_goes_on_where_little_is_dirty() {
+        // As much as may be, but no more than counts are off by.
+        let mut pace = Pace::new(4096);
+        let at = Position { dirty: 3, free_run: 1, most: 2 };
+        for _ in 0..LOOK_BYTES / 4096 {
+            pace.dirtied(1);
+        }
+        let until_ps = pace.pause(1, at, 0).unwrap();
+        assert_eq!(pace.pause(1, at, until_ps), None);
+        // Of more it waits for what is written.
+        let (at, mut now_ps) = (Position { dirty: 400, free_run: 150, most: 200 }, until_ps);
+        for _ in 0..20 {
+            pace.dirtied(1);
+            pace.writer(1).counted = 100;
+            now_ps = pace.pause(1, at, now_ps).unwrap();
+        }
     }
 
     #[test]

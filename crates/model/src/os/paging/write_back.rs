@@ -112,7 +112,9 @@ impl Paging {
         if !self.dirty.pages.insert((file, index)) {
             return;
         }
-        self.pace.dirtied(self.thread);
+        if self.pauses {
+            self.pace.dirtied(self.thread);
+        }
         let state = self.file(file);
         if state.dirtied_ps.is_some() {
             return;
@@ -151,6 +153,8 @@ impl Paging {
         let dirtyable = free.saturating_sub(self.watermarks.high).min(left) + files;
         let share = |ratio: f64| ((dirtyable as f64 * ratio) as u64).max(1);
         let (hard, soft) = (share(limits.dirty_ratio), share(limits.dirty_background_ratio));
+        // So that something is written before nothing may become dirty (`domain_dirty_limits`).
+        let soft = if soft >= hard { hard / 2 } else { soft };
         // Writers are held back between the two already (`dirty_freerun_ceiling`).
         (u64::midpoint(hard, soft), soft)
     }
@@ -182,7 +186,7 @@ impl Paging {
         let (hard, soft) = self.dirty_limits(limits, coming);
         self.wakes.flush |= dirty > soft;
         let all = dirty + self.dirty.under_way;
-        if self.pauses && self.readahead.release > Release::V2_6_32 {
+        if self.pauses && self.holds_back && self.readahead.release > Release::V2_6_32 {
             let at = Position { dirty: all, free_run: hard, most: 2 * hard - soft };
             let until_ps = self.pace.pause(self.thread, at, self.now_ps);
             self.counters.throttled_writes += u64::from(until_ps.is_some());
@@ -422,7 +426,11 @@ impl Paging {
     /// Pages of files have been written.
     pub(super) fn written(&mut self, pages: u64) {
         self.dirty.under_way -= pages;
-        self.pace.written(pages, self.now_ps);
+        if self.pauses {
+            self.pace.written(pages, self.now_ps);
+        } else {
+            self.pace.pass(self.now_ps);
+        }
     }
 
     /// A dirty file page is about to be written: stores to it fault again.

@@ -331,8 +331,8 @@ fn a_page_was_in_use_where_its_file_was_mapped() {
 fn what_calls_use_while_it_is_written_stayed() {
     let mut paging = small(|spec| {
         spec.reclaim = ReclaimPolicy::ActiveInactive2632;
-        spec.dirty_ratio = 1.0;
-        spec.dirty_background_ratio = 1.0;
+        spec.dirty_ratio = 3.0;
+        spec.dirty_background_ratio = 2.0;
     });
     paging.open(FILE, 0).expect("the store is empty");
     let mut index = 0;
@@ -358,8 +358,8 @@ fn the_kernels_thread_wrote_dirty_pages_itself() {
     let done = |reclaim| {
         let mut paging = small(|spec| {
             spec.reclaim = reclaim;
-            spec.dirty_ratio = 1.0;
-            spec.dirty_background_ratio = 1.0;
+            spec.dirty_ratio = 3.0;
+            spec.dirty_background_ratio = 2.0;
         });
         paging.open(FILE, 0).expect("the store is empty");
         let mut index = 0;
@@ -388,8 +388,8 @@ fn dirty_pages_of_files_are_written_by_others_and_go_then() {
 fn dirty_pages_are_written_by_others(policy: ReclaimPolicy) {
     let mut paging = small(|spec| {
         spec.reclaim = policy;
-        spec.dirty_ratio = 1.0;
-        spec.dirty_background_ratio = 1.0;
+        spec.dirty_ratio = 3.0;
+        spec.dirty_background_ratio = 2.0;
     });
     paging.open(FILE, 0).expect("the store is empty");
     let min = paging.watermarks.min;
