@@ -215,12 +215,12 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
     if any(share is not None for one in told for share in one["half_widths"].values()):
         yield (
             "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
-            "gives, what sampling itself is off by left out."
+            "gives, by sampling's error and what passing over was off by where it was measured."
         )
     where = "units" if all(one["units"] > 0 for one in told) else "units, or of the first part,"
     yield (
-        "Percentiles, maximum, shares of the time, and what drives and memories did are of the "
-        f"{where} alone; bytes moved are counted throughout."
+        f"Percentiles, maximum and shares of the time are of the {where} alone; bytes moved, and "
+        "what flash and non-volatile memory did, are counted throughout."
     )
 
 
@@ -231,8 +231,8 @@ def _window_lines(systems: Mapping[str, RecordedWindows], is_part: bool) -> Iter
     program = "program until the run ended" if is_part else "whole program"
     yield (
         f"Figures with ± are estimates of the {program}: 95 in 100 of such intervals hold what "
-        "it gives, what sampling itself is off by left out. All others, shares of the time "
-        "included, are of the windows and of all calls."
+        "it gives, by sampling's error and what warming was off by where it was measured. All "
+        "others, shares of the time included, are of the windows and of all calls."
     )
     halves = {name: one["first_halves"] for name, one in systems.items()}
     cold = [f"{fmt.factor(each)} on {name}" for name, each in halves.items() if each is not None]

@@ -27,8 +27,9 @@ pub(crate) struct WarmingError {
 
 /// Between the units of a sampled run.
 const BETWEEN_UNITS: WarmingError = WarmingError { store: 0.02, memory: 0.001 };
-/// The same where lines go to a drive: those that would wait together there come one after the other, and merge less.
-const OF_LINES: WarmingError = WarmingError { store: 0.07, ..BETWEEN_UNITS };
+/// The same where hardware alone asks a drive: what would wait together there comes one after the other, so that less merges, and
+/// nothing gives way to anything.
+const OF_DRIVES: WarmingError = WarmingError { store: 0.07, ..BETWEEN_UNITS };
 /// The same of the energy that is known of units alone: states of cores.
 const OF_ENERGY: f64 = 0.01;
 
@@ -189,8 +190,10 @@ pub(crate) struct Totals {
     pub pilot: Unit,
     /// The store was asked in detail throughout: what it took is known of all stretches.
     pub asks_store: bool,
-    /// Lines go to a drive.
-    pub direct: bool,
+    /// Hardware alone asks a drive.
+    pub by_hardware: bool,
+    /// How many times the instructions of units, those of the kernel included, the run has.
+    pub instructed: f64,
     /// How long the run was by the machine's clock.
     pub clock_ps: u64,
     /// Parts of the store's energy that were counted throughout.
@@ -215,7 +218,7 @@ impl Totals {
 
     /// What functional warming leaves out.
     fn left_out(&self) -> WarmingError {
-        if self.direct { OF_LINES } else { BETWEEN_UNITS }
+        if self.by_hardware { OF_DRIVES } else { BETWEEN_UNITS }
     }
 
     /// What causes took in a unit, by which stretches are told: without what is known of these themselves.
@@ -240,7 +243,8 @@ impl Totals {
             start: Some(Unit::NONE),
             pilot: Unit::NONE,
             asks_store: false,
-            direct: false,
+            by_hardware: false,
+            instructed: 1.0,
             clock_ps: 0,
             store_energy: Vec::new(),
             private_hits: Vec::new(),
@@ -614,7 +618,9 @@ pub(crate) fn estimate(
 /// What of the energy of a run its interval is of, as shares of all of it.
 #[derive(Clone, Copy, Debug, Default)]
 struct EnergyShares {
-    /// What is known of units alone.
+    /// What media take, as far as it is known of units alone.
+    media: f64,
+    /// What is known of units alone, the processor's included.
     of_units: f64,
     /// What the store takes in any case, for as long as the run is.
     idle: f64,
@@ -625,7 +631,7 @@ struct EnergyShares {
 impl EnergyShares {
     /// Half the width of the energy's interval, from those of what units take a second and of the time, all as shares.
     fn half_width(self, power: f64, time: f64, left_out: WarmingError) -> f64 {
-        let of_units = self.of_units * power.hypot(OF_ENERGY);
+        let of_units = (self.media * power).hypot(self.of_units * OF_ENERGY);
         let of_time = (self.of_units + self.idle) * time;
         of_units.hypot(of_time).hypot(self.active * left_out.store)
     }
@@ -636,7 +642,12 @@ fn set_energy(result: &mut SystemResult, sums: &Sums, totals: &Totals) -> Energy
     let time_ps = sums.all.time_ps as f64 * sums.time;
     let longer_s = (time_ps - totals.clock_ps as f64) / 1e12;
     let energy = &mut result.energy;
-    energy.parts_j.values_mut().for_each(|energy_j| *energy_j *= sums.time);
+    let media_j = |name: &String| !name.starts_with("processor.");
+    for (name, energy_j) in &mut energy.parts_j {
+        // Instructions are counted throughout.
+        let counted = name == "processor.instructions";
+        *energy_j *= if counted { totals.instructed } else { sums.time };
+    }
     for part in &totals.store_energy {
         energy.parts_j.insert(part.name.clone(), part.energy_j + part.idle_w * longer_s);
     }
@@ -650,7 +661,9 @@ fn set_energy(result: &mut SystemResult, sums: &Sums, totals: &Totals) -> Energy
     let of_store_j: f64 = totals.store_energy.iter().map(|it| energy.parts_j[&it.name]).sum();
     let idle_w: f64 = totals.store_energy.iter().map(|it| it.idle_w).sum();
     let (of_store, idle) = (of_store_j / total_j, idle_w * time_ps / 1e12 / total_j);
-    EnergyShares { of_units: 1.0 - of_store, idle, active: of_store - idle }
+    let of_media_j: f64 = energy.parts_j.iter().filter(|it| media_j(it.0)).map(|it| it.1).sum();
+    let media = of_media_j / total_j - of_store;
+    EnergyShares { media, of_units: 1.0 - of_store, idle, active: of_store - idle }
 }
 
 /// A drive and a memory that wears: what they did is of the whole run, and lasts as the run does; programs gave way to reads

@@ -170,6 +170,42 @@ pub struct Nand {
     given: Vec<u32>,
     events: EventQueue<Event>,
     counts: NandCounts,
+    in_detail: InDetail,
+}
+
+/// Pages that were read and programmed in detail, and the time of arrays for them.
+#[derive(Clone, Copy, Debug, Default)]
+struct InDetail {
+    read: (u64, u64),
+    programmed: (u64, u64),
+}
+
+impl InDetail {
+    /// So many pages tell what one takes, and about so many of the latest do: how many go together changes with the load.
+    const ENOUGH: u64 = 100;
+    const LATEST: u64 = 8192;
+
+    fn add(&mut self, kind: Kind, pages: u64, time_ps: u64) {
+        let sums = match kind {
+            Kind::Read => &mut self.read,
+            Kind::Program => &mut self.programmed,
+            Kind::Erase => return,
+        };
+        *sums = (sums.0 + pages, sums.1 + time_ps);
+        if sums.0 > 2 * Self::LATEST {
+            *sums = (sums.0 / 2, sums.1 / 2);
+        }
+    }
+
+    /// What a page takes in the mean; nothing before enough of them, and of erases.
+    fn mean_ps(&self, kind: Kind) -> Option<u64> {
+        let (pages, time_ps) = match kind {
+            Kind::Read => self.read,
+            Kind::Program => self.programmed,
+            Kind::Erase => return None,
+        };
+        (pages >= Self::ENOUGH).then(|| time_ps / pages)
+    }
 }
 
 impl Nand {
@@ -206,6 +242,7 @@ impl Nand {
             given: Vec::new(),
             events: EventQueue::new(),
             counts: NandCounts::default(),
+            in_detail: InDetail::default(),
         };
         let page_bytes = spec.page.bytes() as u32;
         nand.page_data_ps = (page_bytes, nand.data_ps(page_bytes));
@@ -294,8 +331,9 @@ impl Nand {
         self.cut_power();
     }
 
-    /// Counts an operation that is done at once, as if nothing else had waited for its die: reads that somebody waits for are
-    /// commands of their own, other pages of the same number in other planes one command.
+    /// Counts an operation that is done at once. It takes what those in detail took in the mean for each page, as commands of
+    /// several planes and pages in part do more at a time; before there were enough as if nothing else had waited for its
+    /// die: reads that somebody waits for are commands of their own, other pages of the same number in other planes one.
     pub fn count(&mut self, operation: &Operation) {
         let (array_ps, bus_ps) = (self.array_ps(operation), self.channel_ps(operation));
         let several = match operation.kind {
@@ -305,7 +343,8 @@ impl Nand {
         };
         let die = &mut self.dies[operation.die as usize];
         let joins = die.count(operation) && several;
-        let (commands, work_ps) = if joins { (0, 0) } else { (1, array_ps) };
+        let (commands, own_ps) = if joins { (0, 0) } else { (1, array_ps) };
+        let work_ps = self.in_detail.mean_ps(operation.kind).unwrap_or(own_ps);
         die.busy_ps += work_ps;
         self.buses[(operation.die / self.dies_of_channel) as usize].busy_ps += bus_ps;
         let counts = &mut self.counts;
@@ -581,6 +620,7 @@ impl Nand {
             }
             index = held.next;
         }
+        self.in_detail.add(kind, pages, longest_ps);
         let counts = &mut self.counts;
         match kind {
             Kind::Read => {

@@ -750,6 +750,13 @@ impl Machine {
         joules(energy) - joules(&energy.warmed(self.fixed.asks_store))
     }
 
+    /// How many times the instructions of units, those of the kernel included, the run has.
+    fn instructed(&self) -> f64 {
+        let units = self.counted().instructions + self.counted().kernel_instructions;
+        let all = self.in_all(|account| account.instructions + account.kernel_instructions);
+        all as f64 / units.max(1) as f64
+    }
+
     /// What the store took in the whole region of a sampled run, part by part.
     fn store_energy(&self) -> Vec<StoreEnergy> {
         const LATER_PS: u64 = 1_000_000_000_000;
@@ -830,7 +837,8 @@ impl Machine {
             detailed_ps,
             pilot: sampler.first,
             asks_store: self.fixed.asks_store,
-            direct: self.spec.direct.is_some() && self.spec.ssd.is_some(),
+            by_hardware: !self.fixed.paging && self.spec.ssd.is_some(),
+            instructed: self.instructed(),
             clock_ps: now_ps - self.region.start_ps,
             store_energy: self.store_energy(),
             private_hits: self.private_hits(),
