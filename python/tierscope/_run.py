@@ -245,6 +245,8 @@ def compare(
     begun_s = time.monotonic()
     result = _run_once(what, target, time_limit_s, watching, loaded, notes)
     if wanted is None:
+        if sampled:
+            _sampling.tell_of_detail(result.data["systems"])
         return result
     every = _sampling.denser(result.data["systems"], wanted)
     left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begun_s)
@@ -252,8 +254,9 @@ def compare(
         target["options"] |= _sampling.options(True, every)
         result = _run_once(what, target, left_s, watching, loaded, notes)
     for system in result.data["systems"].values():
-        note = _sampling.too_wide(system, wanted)
+        note = None if _ended_early(result) else _sampling.too_wide(system, wanted)
         system["notes"] += [] if note is None else [note]
+    _sampling.tell_of_detail(result.data["systems"])
     return result
 
 

@@ -164,6 +164,15 @@ def too_wide(system: SystemResult, wanted: float) -> str | None:
     )
 
 
+def tell_of_detail(systems: Mapping[str, SystemResult]) -> None:
+    """Notes of systems whose runs were to be sampled that they ended before that began."""
+    for system in systems.values():
+        if system.get("sampling") is None:
+            system["notes"].append(
+                "it ended before anything was passed over: all of it is in detail, and no estimate"
+            )
+
+
 def options(sampled: bool, every: int | None = None) -> dict[str, Any]:
     """The simulator's options for it."""
     return {"sampling": {"every": every} if sampled else None}

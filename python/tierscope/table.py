@@ -98,6 +98,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_block_layer_rows(systems),
         *_huge_page_rows(systems),
         *_locked_rows(systems),
+        *_throttled_rows(systems),
         *_tiering_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
@@ -446,6 +447,14 @@ def _locked_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
     """A row of memory that programs have locked; none where none has."""
     row = _row_of(systems, "locked_pages")
     return [*row("Pages locked in memory", lambda c: fmt.count(c["locked_pages"]))]
+
+
+def _throttled_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """A row of writers that had to wait; none where none had to."""
+    if not any(system["counters"].get("throttled_writes") for system in systems.values()):
+        return []
+    row = _row_of(systems, "throttled_writes")
+    return [*row("Waits of writers, too much dirty", lambda c: fmt.count(c["throttled_writes"]))]
 
 
 def _tiering_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

@@ -23,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import fuse_server
 import patterns
@@ -335,22 +336,36 @@ def backing(path: Path) -> Path:
     return Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}")
 
 
-def observe_all(
-    root: Path, trace: Trace, io_pages: int, given: argparse.Namespace, log: Path | None = None
-) -> list[dict[str, object]]:
-    """All patterns on the file system below `root`, which may write a log of its requests."""
-    requests = Requests(log)
+def observe_each(
+    root: Path,
+    trace: Trace,
+    all_patterns: Iterable[dict[str, Any]],
+    observe: Callable[[dict[str, Any]], dict[str, Any]],
+) -> list[dict[str, Any]]:
+    """Patterns on the file system below `root`, each with its window of readahead; what is seen."""
     found = []
     trace.watch(root.stat().st_dev)
-    for pattern in patterns.all_patterns(given.seed, given.each):
+    for pattern in all_patterns:
         (backing(root) / "read_ahead_kb").write_text(str(pattern["window_kib"]))
-        path = root / str(pattern["file_bytes"])
-        found.append({**run_until_sure(pattern, path, trace, requests), "io_pages": io_pages})
+        found.append(observe(pattern))
         print(f"{root.name}: {pattern['name']}", file=sys.stderr)
     return found
 
 
-Observe = Callable[[Path, int, Path | None], list[dict[str, object]]]
+def observe_all(
+    root: Path, trace: Trace, io_pages: int, given: argparse.Namespace, log: Path | None = None
+) -> list[dict[str, Any]]:
+    """All patterns on the file system below `root`, which may write a log of its requests."""
+    requests = Requests(log)
+
+    def observe(pattern: dict[str, Any]) -> dict[str, Any]:
+        path = root / str(pattern["file_bytes"])
+        return {**run_until_sure(pattern, path, trace, requests), "io_pages": io_pages}
+
+    return observe_each(root, trace, patterns.all_patterns(given.seed, given.each), observe)
+
+
+Observe = Callable[[Path, int, Path | None], list[dict[str, Any]]]
 """Takes a file system's root, its largest request in pages, and the log of its requests, if any."""
 
 

@@ -29,8 +29,8 @@ from observe import (
     Trace,
     append,
     asked,
-    backing,
     missing,
+    observe_each,
     with_ext4,
     with_fuse,
     write,
@@ -182,15 +182,12 @@ def observe_all(
 ) -> list[dict[str, Any]]:
     """All patterns on the file system below `root`, which may write a log of its requests."""
     requests = Requests(log)
-    found = []
-    trace.watch(root.stat().st_dev)
-    for pattern in thread_patterns.all_patterns(given.seed, given.each):
-        (backing(root) / "read_ahead_kb").write_text(str(pattern["window_kib"]))
-        found.append(
-            {**run_until_sure(pattern, root, trace, requests), "io_pages": io_pages},
-        )
-        print(f"{root.name}: {pattern['name']}, {found[-1]['turns']} turns", file=sys.stderr)
-    return found
+
+    def observe(pattern: dict[str, Any]) -> dict[str, Any]:
+        return {**run_until_sure(pattern, root, trace, requests), "io_pages": io_pages}
+
+    every = thread_patterns.all_patterns(given.seed, given.each)
+    return observe_each(root, trace, every, observe)
 
 
 def main() -> None:

@@ -97,8 +97,8 @@ def run(pattern: Pattern, fd: int, address: int, counts: Path) -> list[int]:
     return [at_end - before, written(counts) - before]
 
 
-def observe(pattern: Pattern, fd: int, counts: Path) -> dict[str, object]:
-    """Runs a pattern a few times; what was seen."""
+def set_thresholds(pattern: Pattern) -> None:
+    """The kernel's thresholds and times become those of a pattern."""
     values = {
         "dirty_bytes": 4 * pattern.background_pages * PAGE,
         "dirty_background_bytes": pattern.background_pages * PAGE,
@@ -107,13 +107,11 @@ def observe(pattern: Pattern, fd: int, counts: Path) -> dict[str, object]:
     }
     for name, value in values.items():
         (SETTINGS / name).write_text(str(value))
-    access = mmap.PROT_READ | mmap.PROT_WRITE
-    address = libc.mmap(None, FILE_PAGES * PAGE, access, mmap.MAP_SHARED, fd, 0)
+
+
+def told(pattern: Pattern, seen: list[list[int]]) -> dict[str, object]:
+    """A pattern, and what was seen of it, as they are written down."""
     pages = [page for batch in pattern.batches for page in batch]
-    try:
-        seen = [run(pattern, fd, address, counts) for _ in range(TIMES)]
-    finally:
-        libc.munmap(ctypes.c_void_p(address), FILE_PAGES * PAGE)
     about = {name: value for name, value in vars(pattern).items() if name != "batches"}
     return {
         **about,
@@ -121,6 +119,18 @@ def observe(pattern: Pattern, fd: int, counts: Path) -> dict[str, object]:
         "pages": b64encode(struct.pack(f"<{len(pages)}H", *pages)).decode(),
         "seen": seen,
     }
+
+
+def observe(pattern: Pattern, fd: int, counts: Path) -> dict[str, object]:
+    """Runs a pattern a few times; what was seen."""
+    set_thresholds(pattern)
+    access = mmap.PROT_READ | mmap.PROT_WRITE
+    address = libc.mmap(None, FILE_PAGES * PAGE, access, mmap.MAP_SHARED, fd, 0)
+    try:
+        seen = [run(pattern, fd, address, counts) for _ in range(TIMES)]
+    finally:
+        libc.munmap(ctypes.c_void_p(address), FILE_PAGES * PAGE)
+    return told(pattern, seen)
 
 
 def main() -> None:

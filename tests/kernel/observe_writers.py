@@ -23,7 +23,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -31,7 +30,7 @@ from pathlib import Path
 import slow_device
 from advice_patterns import halves
 from observe import PAGE, asked, counted, libc, missing, write
-from observe_write_back import SETTINGS, TIMES, done, settings, written
+from observe_write_back import TIMES, done, set_thresholds, settings, told, written
 from write_back_patterns import FILE_PAGES
 from writers_patterns import KINDS, Writers
 
@@ -248,25 +247,11 @@ def observe(
     pattern: Writers, image: Path, root: Path, debug: Path, set_pace: Callable[[int], None]
 ) -> dict[str, object]:
     """Runs a pattern a few times; what was seen."""
-    values = {
-        "dirty_bytes": 4 * pattern.background_pages * PAGE,
-        "dirty_background_bytes": pattern.background_pages * PAGE,
-        "dirty_expire_centisecs": pattern.expire_ms // 10,
-        "dirty_writeback_centisecs": pattern.interval_ms // 10,
-    }
     make(image, root, pattern.files)
     with settings():
-        for name, value in values.items():
-            (SETTINGS / name).write_text(str(value))
+        set_thresholds(pattern)
         seen = quietest(pattern, image, root, debug, set_pace)
-    pages = [page for batch in pattern.batches for page in batch]
-    about = {name: value for name, value in vars(pattern).items() if name != "batches"}
-    return {
-        **about,
-        "batch": len(pattern.batches[0]),
-        "pages": b64encode(struct.pack(f"<{len(pages)}H", *pages)).decode(),
-        "seen": seen,
-    }
+    return told(pattern, seen)
 
 
 def main() -> None:

@@ -102,6 +102,28 @@ counters! {
     }
 }
 
+impl NandCounts {
+    /// A command for so many pages takes an array so long.
+    fn add(&mut self, kind: Kind, pages: u64, time_ps: u64) {
+        match kind {
+            Kind::Read => {
+                self.reads += pages;
+                self.read_commands += 1;
+                self.read_ps += time_ps;
+            }
+            Kind::Program => {
+                self.programs += pages;
+                self.program_commands += 1;
+                self.program_ps += time_ps;
+            }
+            Kind::Erase => {
+                self.erases += 1;
+                self.erase_ps += time_ps;
+            }
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Held {
     operation: Operation,
@@ -265,7 +287,6 @@ impl Nand {
             second_ps: 0,
         });
         let die = &mut self.dies[operation.die as usize];
-        die.counted = None;
         let demand = operation.demand && operation.kind == Kind::Read;
         if demand {
             die.reads.push_back(index)
@@ -331,39 +352,15 @@ impl Nand {
         self.cut_power();
     }
 
-    /// Counts an operation that is done at once. It takes what those in detail took in the mean for each page, as commands of
-    /// several planes and pages in part do more at a time; before there were enough as if nothing else had waited for its
-    /// die: reads that somebody waits for are commands of their own, other pages of the same number in other planes one.
+    /// Counts an operation that is done at once. It takes what a page took of those in detail, in the mean of the latest, as one
+    /// command may do several planes, or pages in part; before there were enough what it takes by itself.
     pub fn count(&mut self, operation: &Operation) {
-        let (array_ps, bus_ps) = (self.array_ps(operation), self.channel_ps(operation));
-        let several = match operation.kind {
-            Kind::Read => self.multi_plane_reads != MultiPlaneReads::None,
-            Kind::Program => self.multi_plane_programs,
-            Kind::Erase => false,
-        };
-        let die = &mut self.dies[operation.die as usize];
-        let joins = die.count(operation) && several;
-        let (commands, own_ps) = if joins { (0, 0) } else { (1, array_ps) };
+        let own_ps = self.array_ps(operation);
         let work_ps = self.in_detail.mean_ps(operation.kind).unwrap_or(own_ps);
-        die.busy_ps += work_ps;
+        let bus_ps = self.channel_ps(operation);
+        self.dies[operation.die as usize].busy_ps += work_ps;
         self.buses[(operation.die / self.dies_of_channel) as usize].busy_ps += bus_ps;
-        let counts = &mut self.counts;
-        match operation.kind {
-            Kind::Read => {
-                counts.reads += 1;
-                counts.read_commands += commands;
-                counts.read_ps += work_ps;
-            }
-            Kind::Program => {
-                counts.programs += 1;
-                counts.program_commands += commands;
-                counts.program_ps += work_ps;
-            }
-            Kind::Erase => {
-                counts.erases += 1;
-                counts.erase_ps += work_ps;
-            }
-        }
+        self.counts.add(operation.kind, 1, work_ps);
     }
 
     /// How long an operation takes its channel by itself.
@@ -621,23 +618,7 @@ impl Nand {
             index = held.next;
         }
         self.in_detail.add(kind, pages, longest_ps);
-        let counts = &mut self.counts;
-        match kind {
-            Kind::Read => {
-                counts.reads += pages;
-                counts.read_commands += 1;
-                counts.read_ps += longest_ps;
-            }
-            Kind::Program => {
-                counts.programs += pages;
-                counts.program_commands += 1;
-                counts.program_ps += longest_ps;
-            }
-            Kind::Erase => {
-                counts.erases += 1;
-                counts.erase_ps += longest_ps;
-            }
-        }
+        self.counts.add(kind, pages, longest_ps);
         self.run_array(die, now_ps + longest_ps);
         self.dies[die as usize].busy_ps += longest_ps;
     }

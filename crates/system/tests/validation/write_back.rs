@@ -23,19 +23,49 @@ struct Observed {
 /// A pattern, and what the kernel did.
 #[derive(Deserialize)]
 struct Run {
-    name: String,
-    half: String,
-    /// Pages in batches, each with a pause behind it.
+    #[serde(flatten)]
+    pattern: Pattern,
+    /// Of each of some runs, pages written until the pattern's end, and in all once the file was synced.
+    seen: Vec<[u64; 2]>,
+}
+
+/// What a program writes, and the kernel's settings.
+#[derive(Deserialize)]
+pub struct Pattern {
+    pub name: String,
+    pub half: String,
+    /// Pages in batches, each with a pause behind it; of several files one behind the other.
     pages: String,
     batch: usize,
-    pause_ms: u64,
+    pub pause_ms: u64,
     background_pages: u64,
     expire_ms: u64,
     interval_ms: u64,
-    /// Through a mapping.
-    stores: bool,
-    /// Of each of some runs, pages written until the pattern's end, and in all once the file was synced.
-    seen: Vec<[u64; 2]>,
+    /// Through mappings.
+    pub stores: bool,
+}
+
+impl Pattern {
+    /// Its pages, batch by batch.
+    pub fn batches(&self) -> Vec<Vec<u64>> {
+        let pages: Vec<u64> = from_base64(&self.pages).chunks(2).map(word_of).collect();
+        pages.chunks(self.batch).map(<[u64]>::to_vec).collect()
+    }
+
+    /// Thresholds of so many pages: of what a machine has free or in files, about all of its DRAM.
+    pub fn thresholds(&self) -> [(&'static str, String); 5] {
+        const DIRTYABLE_PAGES: f64 = 129_600.0;
+        let ratio = |pages: u64| (pages as f64 / DIRTYABLE_PAGES).to_string();
+        let [background, most] = [self.background_pages, 4 * self.background_pages].map(ratio);
+        let [expire, interval] = [self.expire_ms, self.interval_ms].map(|ms| format!("{ms}ms"));
+        [
+            ("storage.dram_capacity", "512MiB".to_owned()),
+            ("storage.dirty_background_ratio", background),
+            ("storage.dirty_ratio", most),
+            ("storage.dirty_expire", expire),
+            ("storage.dirty_writeback", interval),
+        ]
+    }
 }
 
 /// A pattern as a program's operations, on a file that is in memory.
@@ -49,17 +79,16 @@ fn program(observed: &Observed, run: &Run, syncs: bool) -> Vec<Op> {
     for offset in (0..size).step_by(1 << 20) {
         ops.extend(call(Call::Read { file: 0, offset, length: 1 << 20, address: ANONYMOUS }));
     }
-    let pages: Vec<u64> = from_base64(&run.pages).chunks(2).map(word_of).collect();
-    for batch in pages.chunks(run.batch) {
+    for batch in run.pattern.batches() {
         for page in batch {
-            if run.stores {
+            if run.pattern.stores {
                 ops.push(Op::store(MAPPED + page * PAGE_BYTES, 1, 10));
             } else {
                 let (offset, length) = (page * PAGE_BYTES, PAGE_BYTES);
                 ops.extend(call(Call::Write { file: 0, offset, length, address: ANONYMOUS }));
             }
         }
-        ops.extend(call(Call::Sleep { duration_ps: run.pause_ms * 1_000_000_000 }));
+        ops.extend(call(Call::Sleep { duration_ps: run.pattern.pause_ms * 1_000_000_000 }));
     }
     if syncs {
         ops.extend(call(Call::Sync { file: 0 }));
@@ -67,28 +96,9 @@ fn program(observed: &Observed, run: &Run, syncs: bool) -> Vec<Op> {
     ops
 }
 
-/// Thresholds of so many pages: of what a machine has free or in files, about all of its DRAM.
-pub fn thresholds(
-    background_pages: u64,
-    expire_ms: u64,
-    interval_ms: u64,
-) -> [(&'static str, String); 5] {
-    const DIRTYABLE_PAGES: f64 = 129_600.0;
-    let ratio = |pages: u64| (pages as f64 / DIRTYABLE_PAGES).to_string();
-    let [background, most] = [background_pages, 4 * background_pages].map(ratio);
-    let [expire, interval] = [expire_ms, interval_ms].map(|ms| format!("{ms}ms"));
-    [
-        ("storage.dram_capacity", "512MiB".to_owned()),
-        ("storage.dirty_background_ratio", background),
-        ("storage.dirty_ratio", most),
-        ("storage.dirty_expire", expire),
-        ("storage.dirty_writeback", interval),
-    ]
-}
-
 /// Pages written by a machine with the pattern's thresholds.
 fn written(observed: &Observed, run: &Run, syncs: bool) -> u64 {
-    let sets = thresholds(run.background_pages, run.expire_ms, run.interval_ms);
+    let sets = run.pattern.thresholds();
     let sets: Vec<_> = sets.iter().map(|(path, value)| (*path, value.as_str())).collect();
     let sums = system_run(&system("storage/970-pro", &[&sets]), &[program(observed, run, syncs)]);
     sums.counter("file_write_back_pages")
@@ -97,7 +107,7 @@ fn written(observed: &Observed, run: &Run, syncs: bool) -> u64 {
 fn as_the_kernel(half: &str) {
     let observed: Observed = observation("TIERSCOPE_OBSERVED_WRITE_BACK", "write-back-6.18.json");
     let (mut compared, mut differ) = (0, Vec::new());
-    for run in observed.runs.iter().filter(|run| run.half == half) {
+    for run in observed.runs.iter().filter(|run| run.pattern.half == half) {
         for (when, syncs) in [false, true].into_iter().enumerate() {
             let kernel: Vec<u64> = run.seen.iter().map(|seen| seen[when]).collect();
             let model = written(&observed, run, syncs);
@@ -105,12 +115,12 @@ fn as_the_kernel(half: &str) {
             println!(
                 "Linux {}, {half}, {}, {}: {model} pages ({:+.1} %), the kernel {kernel:?}",
                 observed.kernel,
-                run.name,
+                run.pattern.name,
                 ["until its end", "in all"][when],
                 100.0 * found
             );
             if found.abs() > 0.1 {
-                differ.push((&run.name, when, model, kernel));
+                differ.push((&run.pattern.name, when, model, kernel));
             }
         }
         compared += 1;

@@ -6,9 +6,8 @@
 //!
 //! `TIERSCOPE_OBSERVED_WRITERS=FILE` compares with what was observed on this computer instead (`make kernel`).
 
-use super::reclaim::{from_base64, word_of};
 use super::support::{ANONYMOUS, MAPPED, Script, apart, call, observation, system};
-use super::write_back::{PAGE_BYTES, thresholds};
+use super::write_back::{PAGE_BYTES, Pattern};
 use serde::Deserialize;
 use tierscope_system::machine::Machine;
 use tierscope_system::run::{Bound, RunOptions};
@@ -26,17 +25,8 @@ struct Observed {
 /// A pattern, and what the kernel did.
 #[derive(Deserialize)]
 struct Run {
-    name: String,
-    half: String,
-    /// Pages in batches, each with a pause behind it, of all files one behind the other.
-    pages: String,
-    batch: usize,
-    pause_ms: u64,
-    background_pages: u64,
-    expire_ms: u64,
-    interval_ms: u64,
-    /// Through mappings.
-    stores: bool,
+    #[serde(flatten)]
+    pattern: Pattern,
     /// Pages of each file.
     files: Vec<u64>,
     /// How long the device takes for a page, 0 where it is quicker than the program.
@@ -55,7 +45,7 @@ fn program(run: &Run, syncs: bool) -> Vec<Op> {
     for (file, pages) in (0u32..).zip(&run.files) {
         let size = pages * PAGE_BYTES;
         ops.extend(call(Call::Open { file, size }));
-        if run.stores {
+        if run.pattern.stores {
             ops.extend(map(MAPPED + first * PAGE_BYTES, size, MAP_WRITABLE | MAP_SHARED, file));
         }
         for offset in (0..size).step_by(1 << 20) {
@@ -64,20 +54,19 @@ fn program(run: &Run, syncs: bool) -> Vec<Op> {
         starts.push(first);
         first += pages;
     }
-    let pages: Vec<u64> = from_base64(&run.pages).chunks(2).map(word_of).collect();
-    for batch in pages.chunks(run.batch) {
+    for batch in run.pattern.batches() {
         for page in batch {
-            if run.stores {
+            if run.pattern.stores {
                 ops.push(Op::store(MAPPED + page * PAGE_BYTES, 1, 10));
             } else {
-                let file = starts.partition_point(|start| start <= page) - 1;
+                let file = starts.partition_point(|start| *start <= page) - 1;
                 let (offset, length) = ((page - starts[file]) * PAGE_BYTES, PAGE_BYTES);
                 let file = file as u32;
                 ops.extend(call(Call::Write { file, offset, length, address: ANONYMOUS }));
             }
         }
-        if run.pause_ms > 0 {
-            ops.extend(call(Call::Sleep { duration_ps: run.pause_ms * 1_000_000_000 }));
+        if run.pattern.pause_ms > 0 {
+            ops.extend(call(Call::Sleep { duration_ps: run.pattern.pause_ms * 1_000_000_000 }));
         }
     }
     if syncs {
@@ -98,7 +87,7 @@ fn on_a_machine(processors: u32, run: &Run, syncs: bool) -> (u64, u64, u64) {
         ("store.controller_latency", "0s"),
         ("storage.readahead_release", "6.18"),
     ];
-    let sets = thresholds(run.background_pages, run.expire_ms, run.interval_ms);
+    let sets = run.pattern.thresholds();
     let mut sets: Vec<_> = sets.iter().map(|(path, value)| (*path, value.as_str())).collect();
     sets.push(("processor.cores", &*cores));
     let spec = match run.page_us {
@@ -148,7 +137,7 @@ fn as_the_kernel(half: &str) {
     const NAMES: [&str; 4] = ["until its end", "in all", "dirty in the mean", "dirty at most"];
     let observed: Observed = observation("TIERSCOPE_OBSERVED_WRITERS", "writers-6.18.json");
     let (mut compared, mut differ) = (0, Vec::new());
-    for run in observed.runs.iter().filter(|run| run.half == half) {
+    for run in observed.runs.iter().filter(|run| run.pattern.half == half) {
         let (at_end, mean, most) = on_a_machine(observed.processors, run, false);
         let (in_all, ..) = on_a_machine(observed.processors, run, true);
         let all = [at_end, in_all, mean, most];
@@ -160,12 +149,12 @@ fn as_the_kernel(half: &str) {
             println!(
                 "Linux {}, {half}, {}, {}: {model} pages ({:+.1} %), the kernel {kernel:?}",
                 observed.kernel,
-                run.name,
+                run.pattern.name,
                 NAMES[what],
                 100.0 * found
             );
-            if found.abs() > most_apart(&run.name, what) {
-                differ.push((&run.name, NAMES[what], model, kernel));
+            if found.abs() > most_apart(&run.pattern.name, what) {
+                differ.push((&run.pattern.name, NAMES[what], model, kernel));
             }
         }
         compared += 1;

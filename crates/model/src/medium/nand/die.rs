@@ -5,7 +5,7 @@
 //! the next of the same kind, where the flash has the commands for that (ONFI: read cache, page
 //! cache program).
 
-use super::{Kind, Operation};
+use super::Kind;
 use std::collections::VecDeque;
 
 /// What the array does.
@@ -61,17 +61,6 @@ pub struct Die {
     pub generation: u32,
     /// Picoseconds in which the array worked.
     pub busy_ps: u64,
-    /// What it has done at once last.
-    pub counted: Option<Counted>,
-}
-
-/// Pages of one number, which one command reads or programs.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted {
-    kind: Kind,
-    block: u32,
-    page: u32,
-    planes: u32,
 }
 
 /// What a die may start.
@@ -103,29 +92,6 @@ enum Choice {
 }
 
 impl Die {
-    /// Notes what is done at once; whether it may belong to what was last: a page of the same number in another plane. A read
-    /// that somebody waits for is by itself.
-    pub fn count(&mut self, operation: &Operation) -> bool {
-        let &Operation { kind, block, page, plane, demand, .. } = operation;
-        if demand && kind == Kind::Read {
-            self.counted = None;
-            return false;
-        }
-        let same = |it: &&mut Counted| {
-            (it.kind, it.block, it.page) == (kind, block, page) && it.planes >> plane & 1 == 0
-        };
-        match self.counted.as_mut().filter(same) {
-            Some(last) => {
-                last.planes |= 1 << plane;
-                true
-            }
-            None => {
-                self.counted = Some(Counted { kind, block, page, planes: 1 << plane });
-                false
-            }
-        }
-    }
-
     /// Whether nothing waits.
     #[inline]
     pub fn is_idle(&self) -> bool {

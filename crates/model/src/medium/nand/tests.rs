@@ -154,6 +154,28 @@ fn pages_of_other_numbers_are_read_together_only_where_the_flash_can() {
 }
 
 #[test]
+fn what_is_done_at_once_takes_what_pages_took_in_detail() {
+    let pair = |at: u32| {
+        [0, 1].map(|plane| (0, Operation { plane, page: at, ..program(2 * at + plane, 0) }))
+    };
+    let spec = NandSpec { planes: 2, multi_plane_programs: true, ..nand() };
+    let mut array = Nand::new(&spec, 1);
+    let alone = program(0, 0);
+    array.count(&alone);
+    let own_ps = array.counts().program_ps;
+    // A hundred pages, two to a command.
+    let given: Vec<_> = (0..50).flat_map(pair).collect();
+    run(&mut array, &given);
+    let detail = array.counts();
+    assert_eq!((detail.programs, detail.program_commands), (101, 51));
+    array.count(&alone);
+    let counts = array.counts();
+    assert_eq!(counts.program_ps - detail.program_ps, own_ps / 2);
+    assert_eq!((counts.programs, counts.bus_ps > detail.bus_ps), (102, true));
+    assert_eq!(array.dies_busy_ps().sum::<u64>(), counts.program_ps);
+}
+
+#[test]
 fn reads_suspend_programs_and_erases_as_often_as_they_may() {
     let spec = NandSpec { suspends: 2, suspend_latency: us(5), ..nand() };
     let start_ps = 300 * US;

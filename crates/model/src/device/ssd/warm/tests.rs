@@ -148,11 +148,12 @@ static TWINS: LazyLock<Vec<Twins>> = LazyLock::new(|| {
         assert!(detail.layer.counts().erases > 20, "{name}: {:?}", detail.layer.counts());
         assert_eq!(state(&warm, &spec), state(&detail, &spec), "{name}");
         let (warmed, done) = (warm.report(), detail.report());
-        let times = |nand: &NandCounts| {
-            (nand.read_ps, nand.program_ps, nand.erase_ps, nand.bus_ps, nand.program_commands)
-        };
-        assert_eq!(times(&warmed.nand), times(&done.nand), "{name}");
-        assert_eq!(warmed.dies_busy_ps, done.dies_busy_ps, "{name}");
+        let times = |nand: &NandCounts| (nand.read_ps, nand.program_ps, nand.erase_ps, nand.bus_ps);
+        if spec.nand.planes == 1 {
+            // One command may do several planes: how many is known of what was in detail alone.
+            assert_eq!(times(&warmed.nand), times(&done.nand), "{name}");
+            assert_eq!(warmed.dies_busy_ps, done.dies_busy_ps, "{name}");
+        }
         assert_eq!(warmed.dram, done.dram, "{name}");
         Twins { name, spec, detail, warm, now_ps }
     };
