@@ -92,7 +92,7 @@ impl<T: Copy> CowVec<T> {
     ///
     /// # Panics
     /// If `i` is not below the length.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, i: u64) -> T {
         let (chunk, place) = self.place(i, 1);
         self.chunks.read(chunk, &self.blank)[place]
@@ -103,7 +103,7 @@ impl<T: Copy> CowVec<T> {
     ///
     /// # Panics
     /// If `i` is not below the length.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, i: u64) -> &mut T {
         let (chunk, place) = self.place(i, 1);
         &mut self.chunks.write(chunk, &self.blank)[place]
@@ -150,7 +150,7 @@ impl<T: Copy> CowVec<T> {
     }
 
     /// Chunk, and place in it, of element `i`, the first of `n`.
-    #[inline]
+    #[inline(always)]
     fn place(&self, i: u64, n: u64) -> (usize, usize) {
         assert!(i < self.len && n <= self.len - i, "elements {i} + {n} of {}", self.len);
         let chunk = ((u128::from(i) * u128::from(self.reciprocal)) >> 64) as u64;
@@ -210,7 +210,7 @@ impl<T: Copy> CowMap<T> {
     }
 
     /// The value of `key`.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: u64) -> T {
         let leaf = self.index.leaf(key >> LEAF_BITS);
         self.leaves.read(leaf as usize, &self.blank)[place(key)]
@@ -224,7 +224,7 @@ impl<T: Copy> CowMap<T> {
 
     /// The value of `key`, to be written: its leaf is copied first if it is shared, allocated if
     /// it was never written.
-    #[inline]
+    #[inline(always)]
     pub fn get_mut(&mut self, key: u64) -> &mut T {
         let prefix = key >> LEAF_BITS;
         let mut leaf = self.index.leaf(prefix);
@@ -321,13 +321,13 @@ impl Default for Index {
 
 impl Index {
     /// The leaf of a prefix; 0 for one that has none.
-    #[inline]
+    #[inline(always)]
     fn leaf(&self, prefix: u64) -> u32 {
         self.places[self.place(prefix)].1
     }
 
     /// Where a prefix is, or may be put.
-    #[inline]
+    #[inline(always)]
     fn place(&self, prefix: u64) -> usize {
         let last = self.places.len() - 1;
         // The highest bits of the product depend on all of the prefix (Knuth, TAOCP 3, 6.4).

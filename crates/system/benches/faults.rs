@@ -22,14 +22,15 @@ struct Kernel {
 }
 
 impl Kernel {
-    fn new(spec: &SystemSpec, file: u32, bytes: u64) -> Kernel {
+    fn new(spec: &SystemSpec, (file, private): (u32, bool), bytes: u64) -> Kernel {
         let levels = spec.processor.as_ref().expect("a machine has one").tlb.levels;
         let os = spec.os.as_ref().expect("a machine has one");
         let mut paging = Paging::new(os, levels, DRAM_BYTES, spec.paging(), 0);
         if file != NO_FILE {
             paging.open(file, bytes).expect("the store holds the file");
         }
-        paging.map(BASE, bytes, MAP_WRITABLE | MAP_SHARED, file, 0);
+        let sharing = if private { 0 } else { MAP_SHARED };
+        paging.map(BASE, bytes, MAP_WRITABLE | sharing, file, 0);
         Kernel { paging, work: Vec::new(), now_ps: 0 }
     }
 
@@ -93,17 +94,18 @@ fn main() {
     let pages = 2 * DRAM_BYTES / PAGE_BYTES;
     let mut random = Random::stream(1, "pages");
     let count = 4_000_000 / scale;
-    if asked("anonymous") {
-        let mut anonymous = Kernel::new(&spec, NO_FILE, pages * PAGE_BYTES);
-        measure("anonymous, first touch", &mut anonymous, pages, |i| (i, true));
-        measure("anonymous, twice the DRAM, random, 30 % writes", &mut anonymous, count, |_| {
-            (random.below(pages), random.chance(0.3))
-        });
+    for (memory, private) in [("anonymous", true), ("shared memory", false)] {
+        if asked(memory) {
+            let mut kernel = Kernel::new(&spec, (NO_FILE, private), pages * PAGE_BYTES);
+            measure(&format!("{memory}, first touch"), &mut kernel, pages, |i| (i, true));
+            let name = format!("{memory}, twice the DRAM, random, 30 % writes");
+            measure(&name, &mut kernel, count, |_| (random.below(pages), random.chance(0.3)));
+        }
     }
     for (name, count) in [("random", count / 4), ("in order", count)] {
         let name = format!("file, twice the DRAM, {name}");
         if asked(&name) {
-            let mut file = Kernel::new(&spec, 0, pages * PAGE_BYTES);
+            let mut file = Kernel::new(&spec, (0, false), pages * PAGE_BYTES);
             let is_random = name.ends_with("random");
             measure(&name, &mut file, count, |i| {
                 (if is_random { random.below(pages) } else { i % pages }, false)

@@ -22,7 +22,7 @@ impl<T: Copy> Clone for Chunk<T> {
 
 impl<T: Copy> Chunk<T> {
     /// The elements; `blank` is a chunk of base values.
-    #[inline]
+    #[inline(always)]
     fn read<'a>(&'a self, blank: &'a [T]) -> &'a [T] {
         match self {
             Chunk::Owned(elements) => elements,
@@ -32,7 +32,7 @@ impl<T: Copy> Chunk<T> {
     }
 
     /// The elements, to be written.
-    #[inline]
+    #[inline(always)]
     fn write(&mut self, blank: &[T]) -> &mut [T] {
         if !matches!(self, Chunk::Owned(_)) {
             self.own(blank);
@@ -102,7 +102,7 @@ impl<T: Copy> Clone for Group<T> {
 
 impl<T: Copy> Group<T> {
     /// The chunks, unless none was ever written.
-    #[inline]
+    #[inline(always)]
     fn chunks(&self) -> &[Chunk<T>] {
         match self {
             Group::Owned(chunks) => chunks,
@@ -112,7 +112,7 @@ impl<T: Copy> Group<T> {
     }
 
     /// The chunks, to be written.
-    #[inline]
+    #[inline(always)]
     fn write(&mut self) -> &mut [Chunk<T>] {
         if !matches!(self, Group::Owned(_)) {
             self.own();
@@ -137,7 +137,7 @@ impl<T: Copy> Group<T> {
     }
 
     /// From now on whoever has it copies before it writes.
-    #[inline]
+    #[inline(always)]
     fn share(&mut self) {
         *self = match std::mem::replace(self, Group::Base) {
             Group::Owned(mut chunks) => {
@@ -149,7 +149,7 @@ impl<T: Copy> Group<T> {
     }
 
     /// A second handle on the same chunks, of a group that is shared.
-    #[inline]
+    #[inline(always)]
     fn handle(&self) -> Self {
         match self {
             Group::Shared(chunks) => Group::Shared(Arc::clone(chunks)),
@@ -187,7 +187,7 @@ impl<T: Copy> Chunks<T> {
     }
 
     /// The elements of a chunk.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read<'a>(&'a self, number: usize, blank: &'a [T]) -> &'a [T] {
         match self.groups[number >> GROUP_BITS].chunks().get(number & (GROUP - 1)) {
             Some(chunk) => chunk.read(blank),
@@ -196,7 +196,7 @@ impl<T: Copy> Chunks<T> {
     }
 
     /// The elements of a chunk, to be written.
-    #[inline]
+    #[inline(always)]
     pub(super) fn write(&mut self, number: usize, blank: &[T]) -> &mut [T] {
         self.groups[number >> GROUP_BITS].write()[number & (GROUP - 1)].write(blank)
     }

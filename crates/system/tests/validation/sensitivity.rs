@@ -1234,7 +1234,8 @@ const CASES: &[Case] = &[
     case("disk.arm.head_switch", &[DISK], "5ms", Updates, "time", Either),
     case("disk.buffer.capacity", &[DISK], "64KiB", Crowded, "time", Either)
         .along(&[("disk.buffer.read_ahead", "8KiB")]),
-    case("disk.buffer.segments", &[DISK], "1", Files, "time", Either),
+    case("disk.buffer.segments", &[DISK], "1", Crowded, "time", Either)
+        .along(&[("disk.buffer.read_ahead", "8KiB")]),
     case("disk.buffer.read_ahead", &[DISK], "0B", Mapped, "time", Either),
     case("disk.buffer.write_cache", &[DISK], "false", Updates, "time", Either),
     case("disk.buffer.dirty", &[DISK], "4KiB", Updates, "time", Either),

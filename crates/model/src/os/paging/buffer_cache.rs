@@ -67,7 +67,7 @@ impl Paging {
         let Some(cache) = &mut self.buffer_cache else { return Ok(None) };
         cache.take(place);
         let stall_ps = cache.read_ps();
-        self.cache.set(file_key(file, index), frame + 1);
+        self.cache.set(file_key(file, index), frame);
         let store_address = place * self.page_bytes;
         let transfer = self.transfers.insert(Transfer {
             left: 1,

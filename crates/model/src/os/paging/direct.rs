@@ -84,7 +84,7 @@ impl Paging {
             return Ok(Some(id));
         }
         let transfer = |index| {
-            let frame = self.cache.get(file_key(file, index)).checked_sub(1)?;
+            let frame = self.cache.frame(file_key(file, index))?;
             self.frames.get(frame).transfer.checked_sub(1)
         };
         if let Some(id) = pages.clone().find_map(transfer) {
@@ -108,9 +108,9 @@ impl Paging {
             self.shadows.set(key, 0);
         }
         self.invalidate_buffered(file, index);
-        if let Some(frame) = self.cache.get(key).checked_sub(1) {
+        if let Some(frame) = self.cache.frame(key) {
             self.unmap_everywhere(frame);
-            self.cache.set(key, 0);
+            self.cache.remove(key);
             self.frames.get_mut(frame).owner = Owner::Free;
             self.release(frame);
         }

@@ -315,7 +315,7 @@ impl Paging {
         let Some(frame) = self.allocate(Owner::File(file, index), work, held)? else {
             return Ok(Next::WaitForFrame);
         };
-        self.cache.set(file_key(file, index), frame + 1);
+        self.cache.set(file_key(file, index), frame);
         let address = self.store_address(file, index);
         let (Some(store_address), true) = (address, self.limits.is_some()) else {
             // In memory from the start, or a hole.

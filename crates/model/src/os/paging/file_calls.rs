@@ -114,7 +114,7 @@ impl Paging {
         if let Some(id) = self.direct_call(file) {
             return Ok(Next::Wait(id));
         }
-        if let Some(frame) = self.cache.get(file_key(file, index)).checked_sub(1) {
+        if let Some(frame) = self.cache.frame(file_key(file, index)) {
             let info = self.frames.get(frame);
             if info.reading {
                 return Ok(Next::Arrives(info.transfer - 1, frame));
@@ -137,7 +137,7 @@ impl Paging {
             return Ok(Next::WaitForFrame);
         };
         self.counters.page_cache_misses += 1;
-        self.cache.set(file_key(file, index), frame + 1);
+        self.cache.set(file_key(file, index), frame);
         work.push(Work::Path(Stage::PageCache, 1));
         if !whole {
             self.clear(frame, work);

@@ -147,7 +147,7 @@ impl Filler<'_, '_> {
         let marked = folio.marked && page == folio.first;
         let info = self.paging.frames.get_mut(frame);
         info.cached = Cached { order: folio.order as u8, marked, ahead };
-        self.paging.cache.set(file_key(*file, page), frame + 1);
+        self.paging.cache.set(file_key(*file, page), frame);
         self.paging.counters.readahead_pages += u64::from(ahead);
         match self.paging.store_address(*file, page) {
             Some(store_address) => {
@@ -173,7 +173,7 @@ impl Paging {
 
     /// The frame of a page in the page cache, also of one that is being read.
     pub(super) fn cached(&self, file: InodeId, page: u64) -> Option<u64> {
-        self.cache.get(file_key(file, page)).checked_sub(1)
+        self.cache.frame(file_key(file, page))
     }
 
     /// The frame of a page in the page cache that can be mapped around a fault: it has been read, and is not in the swap
@@ -355,6 +355,9 @@ impl PageCache for Read<'_> {
 
     fn folio(&self, page: u64) -> Option<Folio> {
         let Read(paging, file) = *self;
+        if paging.cache.plain_frame(file_key(file, page)).is_some() {
+            return Some(Folio { first: page, order: 0, marked: false });
+        }
         let (_, info) = paging.mappable(file, page)?;
         Some(paging.folio_of(file, page, info.cached))
     }

@@ -4,6 +4,7 @@
 use super::small::{FRAMES, Memory, small};
 use super::*;
 use crate::os::buffer_cache::{self, BufferCacheSpec, HeldPages, OnHit};
+use crate::os::frames::Cached;
 use proptest::prelude::*;
 use std::collections::HashMap;
 use tierscope_units::Size;
@@ -127,6 +128,13 @@ fn check(paging: &Paging) {
         let info = frame.map(|frame| paging.frames.get(frame));
         assert!(info.is_none_or(|info| info.slot.checked_sub(1) == slot));
         assert!(info.is_none_or(|info| info.dirty || slot.is_some()));
+    }
+    for (key, _) in paging.cache.words().iter() {
+        let Some(frame) = paging.cache.plain_frame(key) else { continue };
+        let Frame { owner, slot, reading, cached, .. } = paging.frames.get(frame);
+        let (is_its, Cached { order, marked, .. }) =
+            (matches!(owner, Owner::File(file, index) if file_key(file, index) == key), cached);
+        assert!(is_its && slot == 0 && !reading && order == 0 && !marked, "frame {frame} is plain");
     }
 }
 

@@ -364,7 +364,7 @@ impl Paging {
             };
             keys.into_iter().map(|key| key - file_key(file, 0)).collect()
         };
-        let (cached, gone) = (within(&self.cache), within(&self.shadows));
+        let (cached, gone) = (within(self.cache.words()), within(&self.shadows));
         // What is known of pages that reclaim has taken goes as well (`clear_shadow_entries`, mm/truncate.c).
         gone.into_iter().for_each(|index| self.shadows.set(file_key(file, index), 0));
         let mut next = pages.start;
@@ -399,7 +399,7 @@ impl Paging {
     fn drop_clean(&mut self, (file, index): FilePage, frame: u64) {
         let is_ahead = self.frames.get(frame).cached.ahead;
         self.counters.readahead_wasted += u64::from(is_ahead);
-        self.cache.set(file_key(file, index), 0);
+        self.cache.remove(file_key(file, index));
         self.release(frame);
     }
 
@@ -459,12 +459,12 @@ impl Paging {
                 continue;
             }
             self.invalidate_buffered(file, index);
-            let cached = self.cache.get(key).checked_sub(1).map(|frame| self.frames.get(frame));
+            let cached = self.cache.frame(key).map(|frame| self.frames.get(frame));
             self.cut_off(file, index, cached.is_some_and(|info| info.transfer != 0));
-            if let Some(frame) = self.cache.get(key).checked_sub(1) {
+            if let Some(frame) = self.cache.frame(key) {
                 self.unmap_everywhere(frame);
                 self.forget_dirty(file, index);
-                self.cache.set(key, 0);
+                self.cache.remove(key);
                 let info = self.frames.get_mut(frame);
                 info.owner = Owner::Free;
                 match info.transfer.checked_sub(1) {

@@ -4,6 +4,7 @@
 
 mod allocation;
 mod buffer_cache;
+mod cached_pages;
 mod direct;
 mod extents;
 mod faults;
@@ -39,6 +40,7 @@ use crate::os::readahead::{self, Folio, Pattern, Readahead};
 use crate::os::reclaim::{Kind, Reclaim, ReclaimCounters, ReclaimPolicy, Shadow};
 use crate::os::{InodeId, OsSpec, PathSpec};
 use crate::request::Control;
+use cached_pages::CachedPages;
 pub use direct::{DirectCall, DirectNext};
 use huge::{Huge, Room};
 use inodes::Names;
@@ -474,7 +476,7 @@ pub struct Paging {
     space: AddressSpace,
     frames: Frames,
     /// Frame of each cached file page, plus 1, by [`file_key`].
-    cache: CowMap<u64>,
+    cache: CachedPages,
     /// Place in the store of each file page beyond what the store had at first; see [`extent`].
     extents: CowMap<u64>,
     names: Names,
@@ -618,7 +620,7 @@ impl Paging {
             levels,
             space: AddressSpace::default(),
             frames,
-            cache: CowMap::new(0),
+            cache: CachedPages::new(),
             extents: CowMap::new(0),
             names: Names::default(),
             files: BTreeMap::new(),

@@ -256,6 +256,11 @@ impl Paging {
             info.mapped_twice = true;
         }
         info.young = true;
+        let Frame { owner, slot, reading, cached, .. } = *info;
+        let is_plain = slot == 0 && !reading && cached.order == 0 && !cached.marked;
+        if let (Owner::File(file, index), true) = (owner, is_plain) {
+            self.cache.note_plain(file_key(file, index), frame);
+        }
     }
 
     /// A process runs another program, or ends: what it has mapped goes, with its page tables. What

@@ -253,7 +253,7 @@ impl Evictor<'_> {
         let key = file_key(file, index);
         if !dirty {
             paging.unmap_everywhere(frame);
-            paging.cache.set(key, 0);
+            paging.cache.remove(key);
             paging.shadows.set(key, shadow.0);
             paging.leave_swap_cache(slot);
             paging.frames.release(frame);
@@ -280,7 +280,7 @@ impl Evictor<'_> {
         let paging = &mut *self.paging;
         paging.unmap_everywhere(frame);
         if !paging.frames.get(frame).dirty {
-            paging.cache.set(file_key(file, index), 0);
+            paging.cache.remove(file_key(file, index));
             paging.shadows.set(file_key(file, index), shadow.0);
             self.programs.extend(paging.enter_buffer_cache(file, index, Some(frame)));
             paging.frames.release(frame);
@@ -526,7 +526,7 @@ impl Paging {
         let info = self.frames.get(frame);
         match (info.owner, info.slot.checked_sub(1)) {
             (Owner::File(file, index), _) => {
-                self.cache.set(file_key(file, index), 0);
+                self.cache.remove(file_key(file, index));
                 self.shadows.set(file_key(file, index), shadow);
                 self.leave_swap_cache(info.slot);
                 let program = self.enter_buffer_cache(file, index, None);

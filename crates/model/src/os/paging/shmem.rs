@@ -96,7 +96,7 @@ impl Paging {
         };
         self.charge_tmpfs(file)?;
         self.reclaim.is_new_of_memory(frame);
-        self.cache.set(key, frame + 1);
+        self.cache.set(key, frame);
         self.frames.get_mut(frame).dirty = true;
         work.push(Work::Path(Stage::PageCache, 1));
         if clears {
@@ -231,7 +231,7 @@ impl Paging {
         }
         if let Some(frame) = frame {
             self.unmap_everywhere(frame);
-            self.cache.set(key, 0);
+            self.cache.remove(key);
             let info = self.frames.get_mut(frame);
             (info.owner, info.slot) = (Owner::Free, 0);
             if info.transfer == 0 {

@@ -405,7 +405,7 @@ impl Paging {
         let info = self.frames.get_mut(frame);
         info.slot = slot + 1;
         if let Owner::File(file, index) = info.owner {
-            self.cache.set(file_key(file, index), frame + 1);
+            self.cache.set(file_key(file, index), frame);
         }
         PageTransfer { frame, store_address: self.slot_address(slot) }
     }

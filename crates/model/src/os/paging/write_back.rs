@@ -182,7 +182,7 @@ impl Paging {
             return Ok(None);
         }
         let dirty = self.dirty.pages.len() as u64 + 1;
-        let coming = u64::from(self.cache.get(file_key(file, index)) == 0);
+        let coming = u64::from(self.cached(file, index).is_none());
         let (hard, soft) = self.dirty_limits(limits, coming);
         self.wakes.flush |= dirty > soft;
         let all = dirty + self.dirty.under_way;

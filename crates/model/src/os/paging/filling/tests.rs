@@ -155,7 +155,7 @@ fn a_page_that_has_left_its_folio_is_read_by_itself() {
     let folio = (0..64).filter_map(|page| paging.folio(FILE, page)).find(|folio| folio.order >= 2);
     let page = folio.expect("windows have grown").first + 2;
     let frame = paging.cached(FILE, page).expect("it is of the folio");
-    paging.cache.set(file_key(FILE, page), 0);
+    paging.cache.remove(file_key(FILE, page));
     paging.release(frame);
     let Next::Arrives(id, _) = load(&mut paging, page) else { panic!("the store has it") };
     finish(&mut paging, id);

@@ -392,8 +392,10 @@ impl Scan {
         pages: u64,
         list: ListId,
     ) {
-        for (folio, order, flags) in isolate(lists, pages, list) {
-            let mut used = memory.take_references(folio) > 0;
+        let isolated = isolate(lists, pages, list);
+        let references = take_references(&isolated, memory);
+        for ((folio, order, flags), references) in isolated.into_iter().zip(references) {
+            let mut used = references > 0;
             let mut flags = flags | WORKINGSET;
             let asks = lists.release == Release::V2_6_32 && flags & REFERENCED != 0;
             if asks && memory.is_in_use(folio) {
@@ -421,9 +423,7 @@ impl Scan {
         let mut not_counted = 0;
         let notes_dirty = lists.release == Release::V4_9 && kind == Kind::File;
         let mut stay = Vec::new();
-        // All of them first: the computer that simulates waits for what it knows of several at once.
-        let references: Vec<u64> =
-            isolated.iter().map(|(folio, ..)| memory.take_references(*folio)).collect();
+        let references = take_references(&isolated, memory);
         for ((folio, order, mut flags), references) in isolated.into_iter().zip(references) {
             let pages = 1 << order;
             scanned += pages;
@@ -557,6 +557,12 @@ fn isolate(lists: &mut ActiveInactive, pages: u64, list: ListId) -> Vec<(u64, u8
         isolated.push((folio, order, flags));
     }
     isolated
+}
+
+/// How often each of some folios was used. All of them first: the computer that simulates waits for what it knows of
+/// several at once.
+fn take_references(isolated: &[(u64, u8, u8)], memory: &mut dyn Memory) -> Vec<u64> {
+    isolated.iter().map(|(folio, ..)| memory.take_references(*folio)).collect()
 }
 
 /// Enough has been reclaimed: the kind of which less is left is left alone, and of the other so much
