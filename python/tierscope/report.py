@@ -33,6 +33,8 @@ _BAR_ROWS = 16
 _NAME_WIDTH = range(8, 22)
 _GAP = "  "
 _IN_ASCII = str.maketrans({"µ": "u", "×": "x", "–": "-", "…": ".", "±": "~"})
+# An interval wider than that tells hardly more than an order of magnitude.
+_VAGUE = 0.5
 _TICKS = {_BAR_ROWS: "100 %", _BAR_ROWS // 2: "50 %", 1: "0 %"}
 
 
@@ -216,6 +218,19 @@ def _sampled_lines(data: ResultData) -> Iterator[str]:
         yield (
             "Figures with ± are estimates: 95 in 100 of such intervals hold what the complete run "
             "gives, by sampling's error and what passing over was off by where it was measured."
+        )
+    vague = {
+        name: half
+        for name, system in data["systems"].items()
+        if (one := system.get("sampling"))
+        and (half := one["half_widths"]["time"]) is not None
+        and half > _VAGUE
+    }
+    if vague:
+        halves = ", ".join(f"±{half:.0%} on {name}" for name, half in vague.items())
+        yield (
+            f"What time it takes is hardly known ({halves}): units differ too much. A longer run, "
+            "more units (--precision), or the whole of it in detail (without --sample) tell more."
         )
     where = "units" if all(one["units"] > 0 for one in told) else "units, or of the first part,"
     yield (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
 import tierscope as ts
 from conftest import Runner
-from tierscope import _sampling, table
+from tierscope import _sampling, report, table
 from tierscope._system import systems
 from tierscope.errors import ArgumentError, RunError
 from tierscope.pages.report import of_result
@@ -65,6 +66,15 @@ def test_a_sampled_result_says_so_and_how_sure_each_estimate_is(sampled: ts.Resu
     row = sampled.to_polars().to_dicts()[0]
     assert row["time_half_width"] == halves["time"]
     assert row["sampling_units"] == told["units"]
+
+
+def test_a_time_that_is_hardly_known_is_said_to_be(sampled: ts.Result) -> None:
+    data = copy.deepcopy(sampled.data)
+    told = data["systems"]["hybrid/quick"]["sampling"]
+    assert told is not None
+    assert "hardly known" not in " ".join(report.closing_lines(data))
+    told["half_widths"]["time"] = 1.084
+    assert "hardly known (±108% on hybrid/quick)" in " ".join(report.closing_lines(data))
 
 
 def test_plots_show_the_intervals(sampled: ts.Result) -> None:
