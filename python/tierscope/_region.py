@@ -12,8 +12,8 @@ from tierscope.errors import ArgumentError, RunError
 _MOST = (1 << 64) - 1
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _TIMES_PS = {"ps": 1, "ns": 10**3, "us": 10**6, "ms": 10**9, "s": 10**12}
-_COUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?", re.ASCII)
-_TIME = re.compile(r"(\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)", re.ASCII)
+_COUNT = re.compile(r"(-?\d+(?:\.\d+)?)\s*([kMGT]?)\s*(accesses|instructions)?", re.ASCII)
+_TIME = re.compile(r"(-?\d+(?:\.\d+)?)\s*(ps|ns|us|ms|s)", re.ASCII)
 _CASES = str.maketrans("Kgtm", "kGTM")
 _MEND = 'write accesses (1000000 or "1M"), "2G instructions", or simulated time, such as "5ms"'
 START, STOP = 1, 2
@@ -104,9 +104,9 @@ def _counted(what: str, count: Decimal, extent: object) -> int:
         mend = "write less than 2^64 accesses, instructions or picoseconds (213 days)"
         raise RunError("impossible-value", f"{what} is {extent}", mend)
     if count < 1:
-        raise RunError(
-            "impossible-value", f"{what} is {extent}", "write at least one, or leave it out"
-        )
+        negative = ", which is negative" if count < 0 else ""
+        mend = "write at least one access, instruction or picosecond, or leave it out"
+        raise RunError("impossible-value", f"{what} is {extent}{negative}", mend)
     if count != int(count):
         raise RunError("impossible-value", f"{what} is {extent}", "write a whole number of them")
     return int(count)
@@ -139,13 +139,15 @@ def options(
         raise ArgumentError("wrong-type", f"the warming is {shown(warming)}", mend)
     of_nothing = not starts and skip is None and not (passes_untimed and warming == "untimed")
     if warming is not None and of_nothing:
-        sampled = ", nor is a machine sampled whose DRAM cache prefetches"
-        raise RunError(
-            "usage",
-            f"nothing comes before the region whose warming could be {warming}"
-            f"{sampled if warming == 'untimed' else ''}",
-            "say where the region begins: what is skipped, or a mark of the program",
-        )
+        reason = f"nothing comes before the region whose warming could be {warming}"
+        mend = "say where the region begins: what is skipped, or a mark of the program"
+        if warming == "untimed":
+            reason = (
+                "untimed warming has nothing to warm: nothing comes before the region, and no "
+                "system that is sampled has a DRAM cache that prefetches"
+            )
+            mend = f"leave the warming out, or {mend}"
+        raise RunError("usage", reason, mend)
     if starts and skip is not None:
         raise RunError(
             "usage",

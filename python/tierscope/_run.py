@@ -747,7 +747,9 @@ def _result(
         if zeros:
             reason = " and ".join(f"workload.{name} = 0" for name in zeros)
             raise NoResultError(f"{reason} leaves nothing to do", status, hint="write 1 or more")
-        raise NoResultError(reason, status)
+        limited = "the limit of " in (data["partial_reason"] or "")
+        mend = "raise the limit: not one access was done before it" if limited else None
+        raise NoResultError(reason, status, hint=mend)
     return result
 
 

@@ -21,8 +21,7 @@ EVERY = 20
 _DENSEST = 3
 _MARGIN = 1.2
 """A run for a precision measures so many times the units that it needs by the first run."""
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%", re.ASCII)
-_SHARE = re.compile(r"0?\.\d{1,12}", re.ASCII)
+_SHARE = re.compile(r"(-?(?:\d+(?:\.\d{1,12})?|\.\d{1,12}))\s*(%?)", re.ASCII)
 _MEND = 'write a share such as 0.03, or a text such as "3%"'
 
 Precision = float | str
@@ -40,20 +39,21 @@ def share(precision: object) -> float | None:
         return None
     if isinstance(precision, bool) or not isinstance(precision, int | float | str):
         raise ArgumentError("wrong-type", f"the precision is {shown(precision)}", _MEND)
+    in_percent = False
     if isinstance(precision, str):
-        found = _PERCENT.fullmatch(precision.strip())
-        if found is None and _SHARE.fullmatch(precision.strip()):
-            return share(float(precision))
+        found = _SHARE.fullmatch(precision.strip())
         if found is None:
             raise RunError("impossible-value", f"the precision is `{precision}`", _MEND)
-        value = float(found[1]) / 100
+        in_percent = found[2] == "%"
+        value = float(found[1]) / (100 if in_percent else 1)
     else:
         value = float(precision)
-    if not (math.isfinite(value) and 0 < value < 1):
-        raise RunError(
-            "impossible-value", f"the precision is {precision}, which is no share of one", _MEND
-        )
-    return value
+    if math.isfinite(value) and 0 < value < 1:
+        return value
+    reason, mend = "must lie between 0 and 100 %", _MEND
+    if 1 <= value < 100 and not in_percent:
+        reason, mend = f"would be {100 * value:g} %", f"did you mean {value:g}%?"
+    raise RunError("impossible-value", f"the precision is {precision}, which {reason}", mend)
 
 
 def asked(sample: object, precision: object, work: Workload) -> tuple[bool, float | None]:

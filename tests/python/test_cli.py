@@ -15,6 +15,7 @@ import tierscope as ts
 from conftest import Runner, threads_of, wait_until, wait_until_it_has_worked
 from tierscope import _call, _core
 from tierscope.cli import main
+from tierscope.cli.app import with_negative_values
 
 LONG = ("-w", "gups", "--set", "workload.updates=1000000000000")
 SHORT = ("-w", "gups", "--set", "workload.updates=500")
@@ -334,6 +335,14 @@ def test_an_impossible_option_is_told_in_the_users_words(
     assert (ended.returncode, ended.stdout) == (125, "")
     assert ended.stderr.startswith(("error[usage]", "error[impossible-value]"))
     assert "u64" not in ended.stderr
+
+
+def test_what_begins_with_a_minus_and_a_digit_is_a_value() -> None:
+    program = ["--", "tail", "--lines", "-5"]
+    given = ["run", "--limit", "-5ms", "--precision", "-.5", *program]
+    assert with_negative_values(given) == ["run", "--limit=-5ms", "--precision=-.5", *program]
+    for alone in (["-q", "-5"], ["--skip=1M", "-5"], ["--limit", "-s", "oracle"]):
+        assert with_negative_values(alone) == alone
 
 
 def test_a_device_or_pipe_is_never_replaced(tierscope: Runner, tmp_path: Path) -> None:

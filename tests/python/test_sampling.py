@@ -162,6 +162,24 @@ def test_a_precision_that_says_nothing_is_refused(wrong: object) -> None:
         _sampling.share(wrong)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said", "mend"),
+    [
+        ("3", "would be 300 %", "did you mean 3%?"),
+        (1, "would be 100 %", "did you mean 1%?"),
+        ("2.5", "would be 250 %", "did you mean 2.5%?"),
+        ("-3%", "must lie between 0 and 100 %", "write a share"),
+        ("300%", "must lie between 0 and 100 %", "write a share"),
+    ],
+)
+def test_a_precision_beyond_its_range_is_told_as_what_it_would_be(
+    wrong: object, said: str, mend: str
+) -> None:
+    with pytest.raises(RunError, match=said) as caught:
+        _sampling.share(wrong)
+    assert str(caught.value.hint).startswith(mend)
+
+
 @pytest.mark.parametrize("wrong", [True, [], b"3%"])
 def test_a_precision_of_another_type_is_refused(wrong: object) -> None:
     with pytest.raises(ArgumentError, match="the precision is"):
@@ -247,9 +265,10 @@ def test_what_is_skipped_and_what_is_passed_over_are_warmed_without_times(
 
 def test_a_warming_without_times_of_nothing_is_refused_as_ever() -> None:
     for machine in ("storage/quick", "oracle/quick"):
-        with pytest.raises(RunError, match="nothing comes before the region whose warming"):
+        with pytest.raises(RunError, match="untimed warming has nothing to warm") as caught:
             ts.run(machine, gups(100), sample=True, warming="untimed")
-    with pytest.raises(RunError, match="nothing comes before the region whose warming"):
+        assert str(caught.value.hint).startswith("leave the warming out")
+    with pytest.raises(RunError, match="untimed warming has nothing to warm"):
         ts.run("hybrid/quick", gups(100), warming="untimed")
     with pytest.raises(RunError, match="nothing comes before the region whose warming"):
         ts.run("hybrid/quick", gups(100), sample=True, warming="functional")

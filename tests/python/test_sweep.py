@@ -522,7 +522,7 @@ def test_a_machine_that_cannot_be_sampled_is_told_with_its_place() -> None:
     with pytest.raises(ts.SpecError, match="cannot be sampled") as caught:
         ts.sweep(study, "nowhere")
     assert [problem.path for problem in caught.value.problems] == ["sample"]
-    with pytest.raises(ts.SpecError, match="no share of one"):
+    with pytest.raises(ts.SpecError, match="would be 700 %"):
         ts.study(["storage/quick"], ["gups"], precision=7.0)
 
 

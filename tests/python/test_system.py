@@ -242,7 +242,7 @@ def test_an_argument_of_another_kind_is_refused_in_these_words(
         (lambda: ts.program(), "there is no program to run"),
         (lambda: ts.program(""), "the program's name is empty"),
         (lambda: ts.workload("app.tst"), "app.tst is a file, not a workload's name"),
-        (lambda: ts.run("oracle", "gups", limit=-1), "the limit is -1"),
+        (lambda: ts.run("oracle", "gups", limit=-1), "the limit is -1, which is negative"),
         (lambda: ts.run("oracle", "gups", time_limit_s=0), "the time limit is 0 s"),
     ],
 )

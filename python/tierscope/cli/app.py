@@ -36,6 +36,9 @@ _COMMANDS = {
 }
 """Each command: the module that has its function, usage and examples, and how the latter begin."""
 
+_NEGATIVE = re.compile(r"-\.?[0-9]")
+_LACKS_VALUE = re.compile(r"--[a-z][a-z-]*")
+
 _HELP = """\
 Brings extended memory hierarchies into focus: describe a machine once, run any program on it,
 and see where the time and the data go.
@@ -155,7 +158,7 @@ def dispatch(arguments: list[str]) -> int:
     """Runs one command and gives its exit status; errors go to stderr, a line each."""
     _never_fail_to_encode()
     try:
-        tokens = with_explicit_json(arguments)
+        tokens = with_negative_values(with_explicit_json(arguments))
         status = of(_asked(tokens))(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         return fail([f"error[usage]: {_in_one_line(error)}", f"  = {_hint(error)}"])
@@ -181,6 +184,22 @@ def with_explicit_json(arguments: list[str]) -> list[str]:
     end = arguments.index("--") if "--" in arguments else len(arguments)
     head = ["--json=-" if token == "--json" else token for token in arguments[:end]]
     return head + arguments[end:]
+
+
+def with_negative_values(arguments: list[str]) -> list[str]:
+    """What begins with a minus and a digit is no option, but the value of the one before it.
+
+    So `--limit -5ms` is `--limit=-5ms`, and whoever takes the value says what is wrong with it.
+    """
+    told: list[str] = []
+    for number, token in enumerate(arguments):
+        if token == "--":
+            return told + arguments[number:]
+        if _NEGATIVE.match(token) and told and _LACKS_VALUE.fullmatch(told[-1]):
+            told[-1] += f"={token}"
+        else:
+            told.append(token)
+    return told
 
 
 def _in_one_line(error: CycloptsError) -> str:
