@@ -32,6 +32,10 @@ def test_the_machines_that_it_prints_run(tierscope: Runner, tmp_path: Path) -> N
     assert "# Would run: the workload gups, seed 0" in shown.stdout
     assert "# Wall time: " in shown.stdout
     assert "# Memory: " in shown.stdout
+    machine, _, told = shown.stdout.rpartition("# ---")
+    assert "[hybrid.cache]" in machine
+    assert all(line.startswith("# ") for line in told.splitlines()[1:]), "it ends with estimates"
+    assert "stands at the end" in shown.stdout.splitlines()[0]
     assert list(tmp_path.iterdir()) == [], "nothing is kept"
     (tmp_path / "mine.toml").write_text(shown.stdout, encoding="utf-8")
     assert ts.system(tmp_path / "mine.toml").to_dict()["hybrid"]["cache"]["ways"] == 8
