@@ -7,9 +7,11 @@
 //!
 //! [`Problems`] collects the mistakes of a description, so that all of them are told at once.
 
+mod plain;
 mod problems;
 mod quantity;
 
+pub use plain::{count, percent};
 pub use problems::{CODES, Problem, Problems, nearest, reason};
 pub use quantity::{
     Bandwidth, Current, Duration, Energy, Frequency, KINDS, Kind, Power, Size, TransferRate, Unit,

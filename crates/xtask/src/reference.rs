@@ -97,7 +97,9 @@ pub fn workloads_page() -> String {
         "# Generated workloads\n\n\
          What `-w NAME` takes beside programs, recordings and traces. `--set workload.PARAMETER=VALUE` \
          sets a\nparameter, or `tierscope.workload(NAME, PARAMETER=VALUE)`. \
-         [Workloads](../models/workloads.md) says what they do.\n",
+         [Workloads](../models/workloads.md) says what they do.\n\n\
+         A count may be a text with a decimal factor: `2M` is 2,000,000 (`k`, `M`, `G`, `T`). A share may be \
+         in percent: `20%` is 0.2.\nA size has its unit: `512MiB`.\n",
     );
     for generator in GENERATORS {
         page.push_str(&format!(

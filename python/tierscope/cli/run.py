@@ -138,7 +138,7 @@ def run(
         system: Preset or TOML file; repeated, or several with commas between.
         workload: Built-in workload, a recording as trace:FILE, or a trace of another tool as
             FORMAT:FILE, most for devices alone; tierscope show workloads lists them.
-        set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.random=0.1.
+        set_: PATH=VALUE sets one value, such as hybrid.cache.ways=64 or workload.updates=2M.
         output: Directory that keeps the result: result.json, the resolved systems, and intervals.
         json_: Prints one JSON object instead of the report, and the program's own output goes to
             stderr; or writes it to a file: --json=FILE.

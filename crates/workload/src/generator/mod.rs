@@ -80,7 +80,7 @@ const fn joined<const N: usize>(modules: &[&[Generator]]) -> [Generator; N] {
 use crate::Stream;
 use serde::Serialize;
 use serde_json::Value;
-use tierscope_units::nearest;
+use tierscope_units::{count as count_in, nearest, percent};
 
 /// A generator's stream, or what is wrong with its parameters.
 pub type Made = Result<Box<dyn Stream>, ParameterError>;
@@ -153,18 +153,7 @@ impl Generator {
                 return Err(self.unknown(name, value));
             }
         }
-        let all: Vec<(String, Value)> = self
-            .parameters
-            .iter()
-            .map(|p| {
-                let value = given.iter().rev().find(|(name, _)| name == p.name);
-                let default = || {
-                    serde_json::from_str(p.default)
-                        .unwrap_or_else(|_| Value::String(p.default.to_string()))
-                };
-                (p.name.to_string(), value.map_or_else(default, |(_, v)| v.clone()))
-            })
-            .collect();
+        let all = filled(self.parameters, given);
         let stream = (self.build)(&all, seed)?;
         Ok((stream, all))
     }
@@ -186,6 +175,28 @@ impl Generator {
     }
 }
 
+/// All parameters: those that are given, and the defaults of the others. A number that is given as a text,
+/// such as `2M` or `20%`, is a number then.
+pub(crate) fn filled(all: &[Parameter], given: &[(String, Value)]) -> Parameters {
+    let each = all.iter().map(|Parameter { name, default, .. }| {
+        let default = serde_json::from_str(default).unwrap_or_else(|_| Value::from(*default));
+        let value = match given.iter().rev().find(|(of, _)| of == name) {
+            Some((_, value)) if default.is_number() => number(value),
+            Some((_, value)) => value.clone(),
+            None => default,
+        };
+        ((*name).to_owned(), value)
+    });
+    each.collect()
+}
+
+/// A text that says a count or a percentage as a number; all else as it is.
+fn number(value: &Value) -> Value {
+    let text = value.as_str().unwrap_or_default();
+    let number = count_in(text).map(Value::from).or_else(|| percent(text).map(Value::from));
+    number.unwrap_or_else(|| value.clone())
+}
+
 fn find_value<'a>(parameters: &'a [(String, Value)], name: &str) -> &'a Value {
     parameters.iter().find(|(n, _)| n == name).map_or(&Value::Null, |(_, v)| v)
 }
@@ -200,24 +211,31 @@ pub(crate) fn wrong(name: &str, value: &Value, reason: &str, mend: &str) -> Para
     }
 }
 
-/// A whole number in a range.
+/// What is written for a whole number in a range, which may be shortened where it may be long.
+fn whole_number(range: &std::ops::RangeInclusive<u64>) -> String {
+    let (least, most) = (range.start(), range.end());
+    let forms = if *most < 2_000_000 { "" } else { ", such as 2000000 or 2M (k, M, G, T)" };
+    format!("write a whole number from {least} to {most}{forms}")
+}
+
+/// A whole number in a range, which may be a text with a decimal factor.
 pub(crate) fn integer(
     parameters: &[(String, Value)],
     name: &str,
     range: std::ops::RangeInclusive<u64>,
 ) -> Result<u64, ParameterError> {
     let value = find_value(parameters, name);
-    value.as_u64().filter(|n| range.contains(n)).ok_or_else(|| {
-        let mend = format!("write a whole number from {} to {}", range.start(), range.end());
+    number(value).as_u64().filter(|n| range.contains(n)).ok_or_else(|| {
+        let mend = whole_number(&range);
         wrong(name, value, "not a whole number in its range", &mend)
     })
 }
 
-/// A share between 0 and 1.
+/// A share between 0 and 1, which may be a text in percent.
 pub(crate) fn share(parameters: &[(String, Value)], name: &str) -> Result<f64, ParameterError> {
     let value = find_value(parameters, name);
-    value.as_f64().filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| {
-        wrong(name, value, "not a probability", "write a number from 0 to 1, such as 0.1")
+    number(value).as_f64().filter(|p| (0.0..=1.0).contains(p)).ok_or_else(|| {
+        wrong(name, value, "not a probability", "write a number from 0 to 1, such as 0.1 or 10%")
     })
 }
 
@@ -275,7 +293,7 @@ pub(crate) fn integer_or_auto(
     if text(parameters, name) == Some("auto") {
         return Ok(None);
     }
-    let mend = format!("write a whole number from {} to {}, or auto", range.start(), range.end());
+    let mend = format!("{}; or auto", whole_number(&range));
     integer(parameters, name, range).map(Some).map_err(|error| ParameterError { mend, ..error })
 }
 
@@ -306,6 +324,33 @@ mod tests {
             let text = read(".rs").unwrap() + &read("/tests.rs").unwrap_or_default();
             assert!(text.contains("stream_laws("), "no test of {module} calls conformance");
         }
+    }
+
+    #[test]
+    fn numbers_are_taken_as_texts_and_told_as_numbers() {
+        let used = |name: &str, given: &[(&str, &str)]| {
+            let given: Parameters =
+                given.iter().map(|(name, text)| ((*name).into(), Value::from(*text))).collect();
+            find(name).unwrap().make(&given, 0).map(|(_, used)| used)
+        };
+        let gups =
+            used("gups", &[("updates", "2M"), ("random", "20%"), ("table", "1MiB")]).unwrap();
+        let value = |name: &str| &gups.iter().find(|(one, _)| one == name).unwrap().1;
+        assert_eq!(*value("updates"), Value::from(2_000_000));
+        assert_eq!(*value("random"), Value::from(0.2));
+        assert_eq!(*value("table"), Value::from("1MiB"));
+        // Where the default is a word, too.
+        assert!(used("sqlite/rnd-insert", &[("transactions", "1.5k")]).is_ok());
+        let refused = |given| used("gups", &[given]).unwrap_err().to_string();
+        assert_eq!(
+            refused(("updates", "2K")),
+            "workload.updates = \"2K\": not a whole number in its range; write a whole number from 0 to \
+             4611686018427387903, such as 2000000 or 2M (k, M, G, T)"
+        );
+        assert!(refused(("threads", "20%")).contains("not a whole number"));
+        assert!(refused(("random", "200%")).ends_with("from 0 to 1, such as 0.1 or 10%"));
+        // A size has its own units, in which M is read in two ways.
+        assert!(refused(("table", "2M")).contains("is read as 10^6 and as 2^20 bytes"));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! Requests made by a pattern and a seed: built-in workloads of devices alone.
 
 use super::{RequestKind, RequestSource, Times, TraceRequest};
-use crate::generator::{Parameter, ParameterError, Parameters, integer, share, size, text, wrong};
+use crate::generator::{
+    Parameter, ParameterError, Parameters, filled, integer, share, size, text, wrong,
+};
 use crate::stream::{Footprint, StreamError};
 use serde_json::Value;
 use tierscope_kernel::{Counter, Permutation};
@@ -108,16 +110,7 @@ impl PatternSource {
         {
             return Err(self.unknown(name, value));
         }
-        let used: Parameters = PARAMETERS
-            .iter()
-            .map(|one| {
-                let said = given.iter().rev().find(|(name, _)| name == one.name);
-                let default = || {
-                    serde_json::from_str(one.default).unwrap_or_else(|_| Value::from(one.default))
-                };
-                (one.name.to_owned(), said.map_or_else(default, |(_, value)| value.clone()))
-            })
-            .collect();
+        let used = filled(PARAMETERS, given);
         let made = Patterned {
             pattern: self.pattern,
             count: integer(&used, "requests", 1..=MOST_REQUESTS)?,
