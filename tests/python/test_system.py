@@ -98,6 +98,18 @@ def test_a_wrong_parameter_is_told_at_once() -> None:
         ts.workload("gups", random=2)
 
 
+def test_numbers_are_set_as_people_shorten_them() -> None:
+    def resolved(value: str) -> object:
+        [machine] = systems(["storage/quick"], [("storage.dirty_ratio", value)])
+        return machine.to_dict()["storage"]["dirty_ratio"]
+
+    assert resolved("15%") == resolved("0.15") == 0.15
+    work = ts.workload("gups", updates="1.5k", random="20%", table="1MiB")
+    parameters = ts.run("oracle/quick", work).data["workload"]["parameters"]
+    assert (parameters["updates"], parameters["random"]) == (1500, 0.2)
+    assert parameters["table"] == "1MiB"
+
+
 def test_an_unknown_workload_is_met_with_a_proposal() -> None:
     with pytest.raises(ts.SpecError, match="did you mean `gups`"):
         ts.workload("gusp")

@@ -137,7 +137,7 @@ pub fn check_region(stream: &dyn Stream, options: &RunOptions) -> Result<(), Str
 }
 
 /// Checks that what comes before the region can warm each machine so, which is not in detail. An error says which it
-/// cannot, and why, for people.
+/// cannot, all of them, and why, for people.
 pub fn check_functional(
     systems: &[SystemSpec],
     start: Option<Bound>,
@@ -151,34 +151,58 @@ pub fn check_functional(
             "a time is skipped, and {warming} warming takes none; accesses and instructions can be skipped so"
         ));
     }
-    for system in systems {
+    let why = |system: &SystemSpec| {
         let cannot =
             system.build_organization().is_none_or(|organization| !organization.can_warm());
-        let why = match (system.stands_alone(), system.check_data, cannot) {
+        Some(match (system.stands_alone(), system.check_data, cannot) {
             (true, _, _) => "is a device alone, which has no caches to warm",
             (_, true, _) => "checks data, which needs every request",
-            (_, _, true) if system.prefetches() && untimed => continue,
+            (_, _, true) if system.prefetches() && untimed => return None,
             (_, _, true) if system.prefetches() => {
                 "has a DRAM cache that prefetches, which depends on time (without times, as `untimed` \
                  has it, all its prefetches find room)"
             }
             (_, _, true) => "has two nodes of memory, between which pages move as time goes",
-            _ => continue,
-        };
-        return Err(format!("{} cannot be warmed {so}: it {why}", system.name));
+            _ => return None,
+        })
+    };
+    refuse(systems, why, |names, each, why| format!("{names} cannot be warmed {so}: {each} {why}"))
+}
+
+/// Refuses machines for which there is a reason, all of them: those with the same one are named together. `say` makes
+/// the sentence of their names, of the word by which they are meant again, and of the reason.
+fn refuse<W: PartialEq>(
+    systems: &[SystemSpec],
+    why: impl Fn(&SystemSpec) -> Option<W>,
+    say: impl Fn(&str, &str, &W) -> String,
+) -> Result<(), String> {
+    let mut reasons: Vec<(W, Vec<&str>)> = Vec::new();
+    for system in systems {
+        let Some(why) = why(system) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(&system.name),
+            None => reasons.push((why, vec![&system.name])),
+        }
     }
-    Ok(())
+    let said = reasons.iter().map(|(why, names)| match names.as_slice() {
+        [all @ .., last] if !all.is_empty() => {
+            say(&format!("{} and {last}", all.join(", ")), "each", why)
+        }
+        all => say(&all.concat(), "it", why),
+    });
+    let all = said.collect::<Vec<_>>().join("; ");
+    if all.is_empty() { Ok(()) } else { Err(all) }
 }
 
 /// Checks that each machine can be sampled, where what comes before the region, and what is passed over, is to warm it
-/// so. An error says which cannot, and why, for people.
+/// so. An error says which cannot, all of them, and why, for people.
 pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), String> {
-    for system in systems {
+    let why = |system: &SystemSpec| {
         let stores = system.stores();
         let in_detail = stores.iter().any(|(_, store)| store.is_warmed_in_detail());
         let not_reached = in_detail && !system.asks_store_throughout();
         let untimed = warming == Warming::Untimed && system.prefetches();
-        let (why, without) = match (system.stands_alone(), system.check_data, not_reached) {
+        Some(match (system.stands_alone(), system.check_data, not_reached) {
             (true, _, _) => ("is a device alone, and samples are of machines with a processor", ""),
             (_, true, _) => ("checks data, which needs every request", ""),
             (_, _, true) => (
@@ -207,14 +231,13 @@ pub fn check_sampling(systems: &[SystemSpec], warming: Warming) -> Result<(), St
                 "set hybrid.prefetch_pages=0 to have none, say --warming untimed (or warming = \"untimed\") to pass \
                  over without times what it prefetches, or ",
             ),
-            _ => continue,
-        };
-        return Err(format!(
-            "{} cannot be sampled: it {why}; {without}run it without sampling",
-            system.name
-        ));
-    }
-    Ok(())
+            _ => return None,
+        })
+    };
+    refuse(systems, why, |names, each, (why, without)| {
+        let them = if each == "it" { each } else { "them" };
+        format!("{names} cannot be sampled: {each} {why}; {without}run {them} without sampling")
+    })
 }
 
 /// Where a machine's run stands.

@@ -60,7 +60,9 @@ fn shape_at(path: &str) -> Option<Shape> {
 /// not: its bounds are narrower.
 pub(super) fn narrow(form: &mut Problems, meaning: &Problems) {
     for mistake in form.iter_mut() {
-        let own = meaning.iter().find(|problem| problem.path == mistake.path);
+        let of_itself =
+            |problem: &&Problem| problem.path == mistake.path && problem.code != "contradiction";
+        let own = meaning.iter().find(of_itself);
         if let Some(own) =
             own.filter(|_| matches!(shape_at(&mistake.path), Some(Shape::Integer { .. })))
         {

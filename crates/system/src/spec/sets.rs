@@ -7,7 +7,7 @@ use super::tree::{Data, Node, read_value};
 use super::walk::{base_for, elsewhere, join, keys, preset_with};
 use tierscope_model::device::DEVICES;
 use tierscope_model::link::LINKS;
-use tierscope_units::{Problem, Problems, nearest};
+use tierscope_units::{Problem, Problems, nearest, percent};
 
 /// Changes the value at `path` of `root` to what `text` says, or adds why that cannot be. A table that may be
 /// left out begins where `all` changes together say each key that it needs.
@@ -206,7 +206,9 @@ impl Setter<'_> {
             _ => {
                 // Integers beyond those of TOML are refused for what they are, not as texts.
                 let large = self.text.parse().ok().map(Data::Integer);
+                let share = percent(self.text).filter(|_| matches!(shape, Shape::Number));
                 let read = read_value(self.place, self.text).map(|node| node.data).or(large);
+                let read = read.or(share.map(Data::Float));
                 self.put(node, read.unwrap_or_else(|| Data::Text(self.text.to_owned())))
             }
         }
@@ -250,7 +252,8 @@ impl Setter<'_> {
             }
             None => {
                 let reason = format!("{what} is needed, and this is not TOML");
-                let mend = "set a value below it, or write { key = value, … }".into();
+                let mend =
+                    "set a value below it, or write { key = value, … }, texts in quotes".into();
                 Err(Box::new(self.problem("bad-syntax", reason, mend)))
             }
         }
@@ -314,11 +317,16 @@ fn whole_part(path: &str, shape: &Shape) -> String {
     }
     let Shape::Table(table) = shape else { return format!("set {path} as a whole") };
     let required = table.fields.iter().filter(|field| field.required);
-    let all = required.map(|Field { name, .. }| {
+    let all = required.map(|Field { name, shape, .. }| {
         let path = join(path, name);
         let value = preset.and_then(|preset| preset_value(preset, &path));
-        let example = || EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, value)| *value);
-        format!("{name} = {}", value.as_deref().or_else(example).unwrap_or("…"))
+        let example = EXAMPLES.iter().find(|(key, _)| *key == path).map(|(_, value)| *value);
+        let word = match shape {
+            Shape::Word(words) => words.first().map(|word| format!("\"{}\"", word.name)),
+            _ => None,
+        };
+        let value = value.or(example.map(str::to_owned)).or(word);
+        format!("{name} = {}", value.as_deref().unwrap_or("…"))
     });
     let all = all.collect::<Vec<_>>().join(", ");
     let or = match preset {

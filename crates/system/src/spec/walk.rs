@@ -4,7 +4,7 @@ use super::load::{is_said, preset_value};
 use super::shape::{Field, Shape, Table, Word, shape};
 use super::tree::{Data, Node};
 use tierscope_model::organization::ORGANIZATIONS;
-use tierscope_units::{Problem, Problems, nearest};
+use tierscope_units::{Problem, Problems, nearest, percent};
 
 /// Adds every mistake of form in `root`: unknown and missing keys, wrong types, bad units.
 pub(super) fn walk(root: &Node, problems: &mut Problems) {
@@ -55,19 +55,21 @@ impl Walker<'_> {
                 let error = kind.not_a_text();
                 self.add(error.code, node, path, error.reason, error.mend);
             }
-            (Shape::Integer { min, max }, Data::Integer(value)) => {
-                if !(min..=max).contains(&value) {
-                    let reason = format!("it must lie between {min} and {max}");
-                    let mend = format!("write {}", if value < min { min } else { max });
-                    self.add("impossible-value", node, path, reason, mend);
-                }
+            (Shape::Integer { min, .. }, Data::Integer(value)) if value < min => {
+                let reason = format!("the least that makes sense is {min}");
+                self.add("impossible-value", node, path, reason, format!("write {min} or more"));
+            }
+            (Shape::Integer { max, .. }, Data::Integer(value)) if value > max => {
+                let reason = format!("the most that makes sense is {max}");
+                self.add("impossible-value", node, path, reason, format!("write {max} or less"));
             }
             (Shape::Number, Data::Float(value)) if !value.is_finite() => {
                 let mend = "write a number such as 0.5".into();
                 self.add("impossible-value", node, path, "it must be finite".into(), mend);
             }
             (Shape::Word(words), Data::Text(text)) => self.word(words, text, node, path),
-            (Shape::Number, Data::Float(_) | Data::Integer(_))
+            (Shape::Integer { .. }, Data::Integer(_))
+            | (Shape::Number, Data::Float(_) | Data::Integer(_))
             | (Shape::Boolean, Data::Boolean(_))
             | (Shape::Text, Data::Text(_)) => {}
             _ => self.wrong_type(shape, node, path),
@@ -79,9 +81,12 @@ impl Walker<'_> {
         if names().any(|name| name == text) {
             return;
         }
-        let all = names().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        let all = quoted(words).join(", ");
         let mend = match nearest(text, names()) {
             Some(name) => format!("did you mean \"{name}\"?"),
+            None if text.parse::<f64>().is_ok() => {
+                format!("write one of them: {}", meanings(words))
+            }
             None => "write one of them".into(),
         };
         self.add("unknown-value", node, path, format!("the words here are {all}"), mend);
@@ -106,6 +111,7 @@ impl Walker<'_> {
         let what = match &field.shape {
             Shape::Table(_) => format!("add the table [{path}]"),
             Shape::List(_) => format!("add tables [[{path}]]"),
+            Shape::Word(words) if preset.is_none() => format!("add {}", one_of(words)),
             other => match preset.and_then(|preset| preset_value(preset, &path)) {
                 Some(value) => format!("add it, such as {} = {value}", field.name),
                 None => format!("add {}", other.words()),
@@ -125,7 +131,10 @@ impl Walker<'_> {
     }
 
     fn wrong_type(&mut self, shape: &Shape, node: &Node, path: &str) {
-        let reason = format!("{} is needed, not {}", shape.words(), node.data.words());
+        let reason = match (shape, &node.data) {
+            (Shape::Integer { .. }, Data::Float(_)) => "a whole number is needed".into(),
+            _ => format!("{} is needed, not {}", shape.words(), node.data.words()),
+        };
         let mend = match (shape, &node.data) {
             (Shape::Integer { .. }, Data::Text(text)) if text.parse::<u64>().is_ok() => {
                 format!("write {text}, without quotes")
@@ -133,6 +142,10 @@ impl Walker<'_> {
             (Shape::Number, Data::Text(text)) if text.parse::<f64>().is_ok() => {
                 format!("write {text}, without quotes")
             }
+            (Shape::Number, Data::Text(text)) => match percent(text) {
+                Some(share) => format!("write {share}"),
+                None => "write a number such as 0.5".into(),
+            },
             (Shape::Boolean, Data::Text(text)) if ["true", "false"].contains(&text.as_str()) => {
                 format!("write {text}, without quotes")
             }
@@ -144,8 +157,11 @@ impl Walker<'_> {
             }
             (Shape::Boolean, _) => "write true or false, without quotes".into(),
             (Shape::Text, _) => "write it in quotes".into(),
-            (Shape::Word(words), _) => format!("write \"{}\", in quotes", words[0].name),
-            (Shape::Table(table), _) => format!("its keys are {}", keys(table)),
+            (Shape::Word(words), Data::Integer(_) | Data::Float(_)) => {
+                format!("write one of these words: {}", meanings(words))
+            }
+            (Shape::Word(words), _) => format!("write {}, in quotes", one_of(words)),
+            (Shape::Table(table), _) => format!("its keys are {}", keys_to_write(table)),
             (Shape::List(_), _) => format!("write [[{path}]] tables"),
             (other, _) => format!("write {}", other.words()),
         };
@@ -193,6 +209,37 @@ pub(super) fn join(path: &str, key: &str) -> String {
 /// The keys of a table, for a message.
 pub(super) fn keys(table: &Table) -> String {
     table.fields.iter().map(|field| field.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// The keys of a table that has to be written: with them the words that those which it must have may be.
+fn keys_to_write(table: &Table) -> String {
+    let told = table.fields.iter().map(|field| match &field.shape {
+        Shape::Word(words) if field.required => format!("{} ({})", field.name, one_of(words)),
+        _ => field.name.clone(),
+    });
+    told.collect::<Vec<_>>().join(", ")
+}
+
+fn quoted(words: &[Word]) -> Vec<String> {
+    words.iter().map(|word| format!("\"{}\"", word.name)).collect()
+}
+
+/// Words to choose from, for a message.
+fn one_of(words: &[Word]) -> String {
+    match quoted(words).as_slice() {
+        [all @ .., last] if !all.is_empty() => format!("{} or {last}", all.join(", ")),
+        all => all.concat(),
+    }
+}
+
+/// Words to choose from with what they mean: who writes a number knows the choices by numbers of Linux or of
+/// a data sheet.
+fn meanings(words: &[Word]) -> String {
+    let told = words.iter().map(|word| match word.description.trim_end_matches('.') {
+        "" => format!("\"{}\"", word.name),
+        meaning => format!("\"{}\": {meaning}", word.name),
+    });
+    told.collect::<Vec<_>>().join("; ")
 }
 
 /// What to do about a key that other tables have, if they are few. `path` is where it was looked for: what

@@ -645,6 +645,8 @@ fn what_cannot_be_sampled_is_refused() {
     let longer = RunOptions { warming: Warming::Untimed, ..sampling(16_000 * US, 3) };
     assert!(Machine::new(&prefetches, gups(100, 1), &longer).is_ok());
     let alone = system("device/ddr4-2400", &[]);
-    let told = check_sampling(&[plain, alone], Warming::Untimed).unwrap_err();
-    assert!(told.starts_with("device/ddr4-2400 cannot"), "{told}");
+    let other = system("device/ddr5-4800", &[]);
+    let told = check_sampling(&[plain, alone, nodes, other], Warming::Untimed).unwrap_err();
+    assert!(told.starts_with("device/ddr4-2400 and device/ddr5-4800 cannot"), "{told}");
+    assert!(told.contains("run them without sampling; cxl-tiering/quick cannot"), "{told}");
 }
