@@ -38,7 +38,7 @@ pub struct Pattern {
     pages: String,
     batch: usize,
     pub pause_ms: u64,
-    background_pages: u64,
+    pub background_pages: u64,
     expire_ms: u64,
     interval_ms: u64,
     /// Through mappings.

@@ -123,12 +123,13 @@ fn on_a_machine(processors: u32, run: &Run, syncs: bool) -> (u64, u64, u64) {
     (written, (sum / time_ps) as u64, most)
 }
 
-/// How far a figure may be from the nearest of the kernel's runs. What stores through mappings of several files have written is
-/// more here, for a cause that was not found, until the end more than in all: the kernel's own runs lie as far apart.
-fn most_apart(name: &str, what: usize) -> f64 {
-    match (name.starts_with("files_stored"), what) {
-        (true, 0) => 0.25,
-        (true, 1) => 0.15,
+/// How far a figure may be from the nearest of the kernel's runs. What a device has written that is quicker than the program
+/// may be a run of the flusher more or less until the end, as that comes shortly before or behind it.
+fn most_apart(run: &Run, what: usize, kernel: &[u64]) -> f64 {
+    let nearest = kernel.iter().copied().min().unwrap_or(1);
+    match (run.page_us, what) {
+        (0, 0) => 0.05_f64.max(run.pattern.background_pages as f64 / nearest as f64),
+        (0, 1) => 0.05,
         _ => 0.1,
     }
 }
@@ -153,13 +154,13 @@ fn as_the_kernel(half: &str) {
                 NAMES[what],
                 100.0 * found
             );
-            if found.abs() > most_apart(&run.pattern.name, what) {
+            if found.abs() > most_apart(run, what, &kernel) {
                 differ.push((&run.pattern.name, NAMES[what], model, kernel));
             }
         }
         compared += 1;
     }
-    assert!(compared >= 7 && differ.is_empty(), "{compared} compared: {differ:#?}");
+    assert!(compared >= 4 && differ.is_empty(), "{compared} compared: {differ:#?}");
 }
 
 /// Whatever may be dirty, as much as begins to be written included, and nothing: writers pause, and get on. The flusher does not
