@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tierscope.format import visible
 
@@ -24,6 +24,10 @@ class TierscopeError(Exception):
         super().__init__(message)
         self.code = code
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As another process has it: what it was made of is in what it says and holds."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
 
     def lines(self) -> list[str]:
         """The error as the command line prints it, one string a line."""

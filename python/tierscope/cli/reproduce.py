@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
 
@@ -19,9 +26,10 @@ from tierscope.cli.sweep import Display
 from tierscope.reproduce import show
 from tierscope.reproduce.catalog import chosen, papers
 from tierscope.reproduce.estimate import estimate
-from tierscope.reproduce.run import check_directory
+from tierscope.reproduce.run import Done, check_directory
 from tierscope.reproduce.run import reproduce as run_items
 from tierscope.sweeps.execute import THREADS, check_on
+from tierscope.sweeps.sweep import SweepProgress
 
 USAGE = "Usage: tierscope reproduce [PAPER | PAPER/ITEM]... [OPTIONS]"
 EXAMPLES = """\
@@ -101,7 +109,7 @@ def reproduce(
         )
     none = [one.item.full_name for one in done if not one.begun]
     done = [one for one in done if one.begun]
-    kept = [show.keep(one, output / one.item.full_name) for one in done]
+    kept = _keep(done, output, quiet=unseen)
 
     def told() -> None:
         for one, paths in zip(done, kept, strict=True):
@@ -114,6 +122,30 @@ def reproduce(
     if received or none or any(one.interrupted for one in done):
         return interrupted_status()
     return FAILURE if any(one.failed for one in done) else 0
+
+
+def _keep(done: Sequence[Done], output: Path, *, quiet: bool) -> list[list[Path]]:
+    """Writes what came of each item, of several at once: their charts take seconds to be drawn."""
+    folders = [output / one.item.full_name for one in done]
+    workers = min(len(done), os.cpu_count() or 1)
+    kept: list[list[Path]] = []
+    if workers > 1:
+        context = get_context("spawn")
+        with (
+            Display("Figures and pages", "items", quiet=quiet) as watch,
+            ProcessPoolExecutor(workers, context, _leave_interrupts) as pool,
+            suppress(BrokenProcessPool),  # No room for as many: what is left is written below.
+        ):
+            for paths in pool.map(show.keep, done, folders):
+                kept.append(paths)
+                watch(SweepProgress(done=len(kept), total=len(done), failed=0))
+    left = zip(done[len(kept) :], folders[len(kept) :], strict=True)
+    return kept + [show.keep(one, folder) for one, folder in left]
+
+
+def _leave_interrupts() -> None:
+    """A request to end is for the command to take: what is being written is written."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _tell(json_: str | None, data: object, told: object) -> int:

@@ -6,6 +6,7 @@ import html
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from tierscope import _core
 from tierscope.errors import TierscopeError
@@ -125,6 +126,7 @@ class Page:
         )
 
 
+@cache
 def _vega() -> str:
     """Vega, Vega-Lite and Vega-Embed as one script."""
     try:
