@@ -62,8 +62,9 @@ pub struct StorageSpec {
     pub initial: InitialContent,
     /// Largest readahead window for files; 0 for none.
     pub readahead: Size,
-    /// The release of Linux by whose rules files are read ahead; where it is not said, 6.18. Before it
-    /// no call is given more than the window, and with 2.6.32 faults in a row are read ahead of as calls are.
+    /// The release of Linux by whose rules files are read ahead, and have calls past the page cache side by side;
+    /// where it is not said, 6.18. Before it no call is given more than the window, and with 2.6.32 faults in a row are
+    /// read ahead of as calls are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub readahead_release: Option<Release>,
     /// Largest folio of the page cache; a page or less where it has single pages only.

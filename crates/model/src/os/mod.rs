@@ -6,6 +6,7 @@ pub mod buffer_cache;
 pub mod driver;
 pub mod file_system;
 pub mod frames;
+pub mod inode_locks;
 pub mod paging;
 pub mod readahead;
 pub mod reclaim;

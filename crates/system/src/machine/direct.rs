@@ -88,6 +88,9 @@ impl Machine {
             }
             DirectNext::Started(id) => {
                 let mut steps = self.work_steps(&work);
+                if !call.write && self.fixed.reads_let_go {
+                    steps.push(Step::Act(Action::UnlockInode(call.inode)));
+                }
                 steps.extend(id.map(|id| Step::Act(Action::Wait(id))));
                 steps.push(Step::Act(Action::DirectDone(call)));
                 self.threads[thread].do_first(&steps);

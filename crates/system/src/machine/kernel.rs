@@ -10,6 +10,7 @@ use std::ops::Range;
 use tierscope_kernel::Stage;
 use tierscope_model::os::address_space::Lock;
 use tierscope_model::os::driver::DriverSpec;
+use tierscope_model::os::inode_locks::Hold;
 use tierscope_model::os::paging::{
     Area, DirectCall, Effect, Next, OsError, Paging, Populate, TransferId, Unneeded, Work,
 };
@@ -191,11 +192,14 @@ impl Machine {
                     self.dispatch(index, now_ps);
                 }
             }
-            Action::Read { .. } | Action::SpliceRead { .. } => self.read_on(index, action)?,
+            Action::Read { .. } | Action::SpliceRead { .. } => {
+                self.read_on(index, action, now_ps)?
+            }
             Action::Write { .. } | Action::SpliceWrite { .. } | Action::CopyWrite { .. } => {
                 self.write_on(index, action, now_ps)?;
             }
-            Action::LockInode(inode) => self.await_lock(index, inode, now_ps),
+            Action::LockInode(inode, hold) => self.await_lock(index, inode, hold, now_ps),
+            Action::UnlockInode(inode) => self.unlock_inode(index, inode, now_ps),
             Action::Truncate { inode, length } => {
                 self.truncate(inode, length);
                 self.unlock_inode(index, inode, now_ps);
@@ -204,7 +208,10 @@ impl Machine {
             Action::CopyRange { .. } => self.copy_on(index, action),
             Action::Allocate { .. } => self.act_allocating(index, action)?,
             Action::Direct(call) => self.act_directly(index, call, now_ps)?,
-            Action::DirectDone(call) => self.end_direct(call),
+            Action::DirectDone(call) => {
+                self.end_direct(call);
+                self.unlock_inode(index, call.inode, now_ps);
+            }
             Action::Settle(call) => self.act_settling(index, call)?,
             Action::Sync { inode, first, past, data_only } => {
                 let mut work = Vec::new();
@@ -735,7 +742,7 @@ impl Machine {
                 // It is done at once, where nobody has the file.
                 if self.is_locked(inode) {
                     self.paging.keep_inode(inode);
-                    steps.push(Step::Act(Action::LockInode(inode)));
+                    steps.push(Step::Act(Action::LockInode(inode, Hold::Exclusive)));
                     steps.push(Step::Act(Action::Truncate { inode, length }));
                 } else {
                     self.truncate(inode, length);
@@ -753,12 +760,14 @@ impl Machine {
                     self.moves(id, left);
                     let last = (asked_end - 1) >> self.fixed.page_shift;
                     self.paging.keep_inode(inode);
-                    steps.push(Step::Act(if way == Way::Past {
-                        let bytes = left;
-                        Action::Direct(DirectCall { inode, offset, bytes, address, write: false })
+                    if way == Way::Past {
+                        let call = DirectCall { inode, offset, bytes: left, address, write: false };
+                        steps.extend(self.lock_directly(id, &call));
+                        steps.push(Step::Act(Action::Direct(call)));
                     } else {
-                        Action::Read { inode, offset, left, address, last }
-                    }));
+                        steps.extend(self.lock_to_read(id, inode));
+                        steps.push(Step::Act(Action::Read { inode, offset, left, address, last }));
+                    }
                 }
             }
             Call::Write { file, offset, length, address }
@@ -772,6 +781,7 @@ impl Machine {
                     let call = DirectCall { inode, offset, bytes: length, address, write: true };
                     let cached = Action::Write { inode, offset, left: length, address };
                     if way == Way::Past {
+                        steps.extend(self.lock_directly(id, &call));
                         steps.push(Step::Act(Action::Direct(call)));
                     } else {
                         steps.extend(self.lock_to_write(id, inode));

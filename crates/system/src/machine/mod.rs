@@ -54,7 +54,7 @@ use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use durable::Syncing;
 use interrupts::{Handler, Interrupted};
-use locks::InodeLocks;
+use locks::LockedInodes;
 use memory::{Door, Miss, PageIo, TransferIo};
 use polling::ServiceTimes;
 use prefetch::{Prefetch, Room};
@@ -70,6 +70,7 @@ use tierscope_model::os::OsSpec;
 use tierscope_model::os::block_layer::{BlockLayer, BlockLayerSpec};
 use tierscope_model::os::driver::DriverSpec;
 use tierscope_model::os::file_system::FileSystemSpec;
+use tierscope_model::os::inode_locks::InodeLocks;
 use tierscope_model::os::paging::{Area, OsError, Paging, TransferId};
 use tierscope_model::processor::ProcessorSpec;
 use tierscope_model::processor::energy::Occupancy;
@@ -240,8 +241,9 @@ struct Fixed {
     time_slice_ps: u64,
     host_queue_depth: u64,
     paging: bool,
-    /// All files lie in memory, so that calls that write one take its lock.
-    locks_inodes: bool,
+    /// Which locks of files calls take, and whether one that reads past the page cache gives its up before its end.
+    inode_locks: InodeLocks,
+    reads_let_go: bool,
     /// When what memory has taken outlives a failure of power, where files lie in it.
     durable: Durable,
     /// The store is read and written line by line.
@@ -329,7 +331,7 @@ pub struct Machine {
     /// Those of the kernel's own threads, and of programs'; and what is left over of the former in functional warming.
     shootdowns: [Shootdowns; 2],
     shootdowns_left: f64,
-    inode_locks: InodeLocks,
+    inode_locks: LockedInodes,
     daemons: Daemons,
     /// The next scan for hot pages is among the events.
     scan_is_due: bool,
@@ -439,6 +441,8 @@ impl Machine {
         }
         let private_depth = cores[0].caches.depth();
         let driver = pages_to.and_then(|(storage, _)| storage.driver.as_ref());
+        let inode_locks = InodeLocks::of(pages_to.map(|(storage, _)| storage));
+        let completion = driver.map(|driver| driver.completion).unwrap_or_default();
         let sleeps_first = driver.is_some_and(DriverSpec::sleeps_first);
         let service_times = sleeps_first.then(ServiceTimes::default);
         let promotion = spec.tiered.as_ref().and_then(|tiered| tiered.promotion.as_ref());
@@ -457,7 +461,8 @@ impl Machine {
             // The kernel's thread moves a page at a time from one node to another.
             host_queue_depth: pages_to.map_or(1, |(paging, _)| u64::from(paging.host_queue_depth)),
             paging: pages_to.is_some(),
-            locks_inodes: pages_to.is_none_or(|(storage, _)| storage.tmpfs.is_some()),
+            inode_locks,
+            reads_let_go: inode_locks.lets_go_early(completion),
             durable: match pages_to {
                 Some(_) => Durable::Never,
                 None => organization.durable(),
@@ -537,7 +542,7 @@ impl Machine {
             shot_down: Vec::new(),
             shootdowns: Default::default(),
             shootdowns_left: 0.0,
-            inode_locks: InodeLocks::new(),
+            inode_locks: LockedInodes::new(),
             daemons: Daemons::default(),
             scan_is_due: false,
             scans: 0,

@@ -9,6 +9,7 @@ use crate::sampling::{self, ByCause};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
+use tierscope_model::os::inode_locks::Hold;
 use tierscope_model::os::paging::{DirectCall, Populate, TransferId};
 use tierscope_model::processor::window::Window;
 use tierscope_workload::op::Buffer;
@@ -155,8 +156,10 @@ pub enum Action {
     CopyRange { source: InodeId, source_offset: u64, inode: InodeId, offset: u64, left: u64 },
     /// Blocks of metadata in a row, from this place on, are read.
     ReadMetadata { place: u64, blocks: u32 },
-    /// The lock of a file is taken, before it is written.
-    LockInode(InodeId),
+    /// The lock of a file is taken, before a call on it.
+    LockInode(InodeId, Hold),
+    /// It is given up before the call's end.
+    UnlockInode(InodeId),
     /// A file whose lock is had is cut off.
     Truncate { inode: InodeId, length: u64 },
     /// Blocks of a file are allocated, or freed (fallocate).

@@ -103,7 +103,12 @@ impl Machine {
     }
 
     /// A call that reads a file goes on with its next page.
-    pub(super) fn read_on(&mut self, index: usize, action: Action) -> Result<(), MachineError> {
+    pub(super) fn read_on(
+        &mut self,
+        index: usize,
+        action: Action,
+        now_ps: u64,
+    ) -> Result<(), MachineError> {
         let (inode, offset, left, last, address) = match action {
             Action::Read { inode, offset, left, address, last } => {
                 (inode, offset, left, last, Some(address))
@@ -113,6 +118,7 @@ impl Machine {
         };
         if left == 0 {
             self.paging.end_of_read(inode, offset);
+            self.unlock_inode(index, inode, now_ps);
             self.paging.let_go_of_inode(inode);
             return Ok(());
         }

@@ -109,3 +109,77 @@ fn calls_that_write_a_file_in_memory_have_it_one_after_the_other() {
     let on_a_device = at_once(&system("storage/quick", &[]), [write(0), write(0)]);
     assert_eq!(blocked_ns(&on_a_device), 0.0);
 }
+
+const XFS: (&str, &str) = ("storage.file_system.kind", "xfs");
+
+/// How long calls of four threads on one file take together, in those of one: each has four of its own, of one page
+/// each, side by side past the page cache, on a store that does four at a time.
+fn at_a_time(spec: &SystemSpec, direct: impl Fn(u64) -> Call) -> f64 {
+    let calls = |thread: u64| (0..4).flat_map(|nth| call(direct(4 * thread + nth))).collect();
+    let start = |threads: u32| {
+        let spawn = (1..threads).flat_map(|thread| call(Call::Spawn { thread }));
+        [call(Call::Open { file: 0, size: 64 * PAGE }), spawn.collect()].concat()
+    };
+    let one = run(spec, &[[start(1), calls(0)].concat()]).time_ps;
+    let threads: Vec<Vec<Op>> = (0..4).map(calls).collect();
+    let first = [start(4), threads[0].clone()].concat();
+    let four = run(spec, &[vec![first], threads[1..].to_vec()].concat()).time_ps;
+    four as f64 / one as f64
+}
+
+#[test]
+fn calls_past_the_page_cache_have_a_file_one_after_the_other_where_its_file_system_has_them_so() {
+    const STORE: Sets = &[("store.units", "4"), ("storage.readahead", "0B")];
+    let buffer = |page| ANONYMOUS + page * PAGE;
+    let read = |page| Call::ReadDirect {
+        file: 0,
+        offset: page * PAGE,
+        length: PAGE,
+        address: buffer(page),
+    };
+    let write = |page| Call::WriteDirect {
+        file: 0,
+        offset: page * PAGE,
+        length: PAGE,
+        address: buffer(page),
+    };
+    let grow = |page| {
+        let offset = (64 + page) * PAGE;
+        Call::WriteDirect { file: 0, offset, length: PAGE, address: buffer(page) }
+    };
+    let spins = ("storage.driver", "{ completion = \"polling\" }");
+    for (system_of, release, sets, expected) in [
+        (Some("ext3"), "2.6.32", None, [false, true, true]),
+        (Some("ext3"), "2.6.32", Some(spins), [true, true, true]),
+        (Some("ext4"), "4.9", None, [false, true, true]),
+        (Some("ext4"), "6.18", None, [false, false, true]),
+        (Some("xfs"), "6.18", None, [false, false, false]),
+        (None, "6.18", None, [false, false, false]),
+    ] {
+        let table = format!(
+            "{{ kind = {system_of:?}, journal = \"ordered\", commit_interval = \"0s\", journal_capacity = \"16MiB\", \
+             barrier = \"none\", timestamp_interval = \"1s\" }}",
+            system_of = system_of.unwrap_or_default()
+        );
+        let mut all = vec![("storage.readahead_release", release), ("processor.cores", "4")];
+        all.extend(system_of.map(|_| ("storage.file_system", table.as_str())));
+        all.extend(sets);
+        all.extend((release != "6.18").then_some(("storage.largest_folio", "4KiB")));
+        let spec = system("storage", &[FREE_KERNEL, STORE, &all]);
+        let times = [at_a_time(&spec, read), at_a_time(&spec, write), at_a_time(&spec, grow)];
+        let name = format!("{system_of:?} of {release}, {sets:?}");
+        assert_eq!(times.map(|time| time > 3.0), expected, "{name}: {times:?}");
+        assert!(times.iter().all(|time| !(2.0..3.0).contains(time)), "{name}: {times:?}");
+    }
+}
+
+#[test]
+fn a_read_of_xfs_sees_a_write_as_a_whole_or_not_at_all() {
+    const LENGTH: u64 = 256 * PAGE;
+    let write = Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
+    let read = Call::Read { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
+    let waits = |sets, calls| blocked_ns(&at_once(&system("storage/ext4", &[sets]), calls)) > 0.0;
+    assert!(waits(&[XFS], [write, read]) && waits(&[XFS], [read, write]));
+    assert!(!waits(&[XFS], [read, read]));
+    assert!(!waits(&[], [write, read]) && waits(&[], [write, write]));
+}

@@ -4,7 +4,8 @@
 //! What the page cache has of the range and has not written is written first (`filemap_write_and_wait_range`), and for
 //! a write it goes (`invalidate_inode_pages2_range`). The pages of the caller's buffer are held (`iov_iter_get_pages2`),
 //! and the device moves to or from them. What would see the file while a direct write is under way, or change it under a
-//! direct call, waits for that: the kernel's locks of an inode let more happen at once, in an order that nobody knows.
+//! direct call, waits for that: the kernel's locks of an inode ([`crate::os::inode_locks`]) let more happen at once, in an order
+//! that nobody knows.
 
 use super::*;
 
@@ -94,6 +95,14 @@ impl Paging {
             pages.for_each(|index| self.drop_cached(file, index));
         }
         Ok(None)
+    }
+
+    /// Whether a file has all that a direct call writes: it neither grows nor is given blocks (`ext4_overwrite_io`,
+    /// fs/ext4/file.c).
+    pub fn has_all(&self, call: &DirectCall) -> bool {
+        let end = call.offset.saturating_add(call.bytes);
+        end <= self.file_size(call.inode)
+            && self.pages_of_call(call).all(|page| self.store_address(call.inode, page).is_some())
     }
 
     fn pages_of_call(&self, call: &DirectCall) -> Range<u64> {
