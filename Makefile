@@ -77,6 +77,7 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	python3 tests/kernel/observe_advice.py --seed $${SEED:-2} build/advice.json
 	python3 tests/kernel/observe_write_back.py --seed $${SEED:-2} build/write-back.json
 	python3 tests/kernel/observe_writers.py --seed $${SEED:-2} --each 2 build/writers.json
+	python3 tests/kernel/observe_locks.py build/locks.json
 	python3 tests/kernel/observe_journal.py build/journal.json
 	python3 tests/kernel/observe_journal.py --names build/names.json
 	python3 tests/kernel/observe_metadata.py build/metadata.json
@@ -89,12 +90,13 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	TIERSCOPE_OBSERVED_ADVICE=$(CURDIR)/build/advice.json \
 	TIERSCOPE_OBSERVED_WRITE_BACK=$(CURDIR)/build/write-back.json \
 	TIERSCOPE_OBSERVED_WRITERS=$(CURDIR)/build/writers.json \
+	TIERSCOPE_OBSERVED_LOCKS=$(CURDIR)/build/locks.json \
 	TIERSCOPE_OBSERVED_JOURNAL=$(CURDIR)/build/journal.json \
 	TIERSCOPE_OBSERVED_NAMES=$(CURDIR)/build/names.json \
 	TIERSCOPE_OBSERVED_METADATA=$(CURDIR)/build/metadata.json \
 	TIERSCOPE_OBSERVED_BLOCK=$(CURDIR)/build/block.json \
 		cargo test -p tierscope-system --test validation -- --nocapture \
-		readahead reclaim shmem:: huge_pages:: advice:: write_back:: writers:: journal metadata:: block_requests
+		readahead reclaim shmem:: huge_pages:: advice:: write_back:: writers:: calls:: journal metadata:: block_requests
 
 .PHONY: mutants
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.

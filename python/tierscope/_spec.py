@@ -2664,7 +2664,8 @@ class Storage(_Spec):
     """Largest readahead window for files; 0 for none. A size such as ``"64GiB"``."""
 
     readahead_release: Literal["2.6.32", "4.9", "6.18"] | None = None
-    """The release of Linux by whose rules files are read ahead; where it is not said, 6.18.
+    """The release of Linux by whose rules files are read ahead, and have calls past the page cache
+    side by side; where it is not said, 6.18.
 
     Before it no call is given more than the window, and with 2.6.32 faults in a row are read ahead
     of as calls are. ``"2.6.32"``: 2.6.32, of December 2009. ``"4.9"``: 4.9, of December 2016.

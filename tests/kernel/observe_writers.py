@@ -63,11 +63,11 @@ def quick(work: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def slow(work: Path) -> Iterator[tuple[Path, slow_device.Device]]:
+def slow(work: Path, size_bytes: int = DEVICE_BYTES) -> Iterator[tuple[Path, slow_device.Device]]:
     """A file of the device that takes its time, and its pace."""
     root = work / "slow"
     root.mkdir()
-    server, device = slow_device.mount(root, DEVICE_BYTES)
+    server, device = slow_device.mount(root, size_bytes)
     try:
         yield root / slow_device.NAME.decode(), device
     finally:

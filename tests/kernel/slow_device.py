@@ -55,6 +55,7 @@ class Device(Server):
             return struct.pack("<Q2I", FOREVER_S, 0, 0) + self.attributes(node)
         if opcode == READ_DATA:
             _, offset, size, *_ = READ.unpack_from(body)
+            self.take(size)
             return self.content[offset : offset + size]
         if opcode == WRITE_DATA:
             _, offset, size, *_ = WRITE.unpack_from(body)

@@ -26,7 +26,7 @@ pub fn count(text: &str) -> Option<u64> {
 pub fn percent(text: &str) -> Option<f64> {
     let number = text.trim().strip_suffix('%')?.trim_end();
     // With the exponent behind it the decimal number is read as it is meant, and rounded once.
-    format!("{number}e-2").parse().ok()
+    format!("{number}e-2").parse().ok().filter(|share: &f64| share.is_finite())
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated
@@ -109,7 +109,7 @@ def reproduce(
         )
     none = [one.item.full_name for one in done if not one.begun]
     done = [one for one in done if one.begun]
-    kept = _keep(done, output, quiet=unseen)
+    kept = _keep(done, output, workers=workers, quiet=unseen)
 
     def told() -> None:
         for one, paths in zip(done, kept, strict=True):
@@ -124,28 +124,38 @@ def reproduce(
     return FAILURE if any(one.failed for one in done) else 0
 
 
-def _keep(done: Sequence[Done], output: Path, *, quiet: bool) -> list[list[Path]]:
+def _keep(
+    done: Sequence[Done], output: Path, *, workers: int | None, quiet: bool
+) -> list[list[Path]]:
     """Writes what came of each item, of several at once: their charts take seconds to be drawn."""
     folders = [output / one.item.full_name for one in done]
-    workers = min(len(done), os.cpu_count() or 1)
+    at_once = min(len(done), workers or len(os.sched_getaffinity(0)))
     kept: list[list[Path]] = []
-    if workers > 1:
-        context = get_context("spawn")
+    if at_once > 1:
         with (
             Display("Figures and pages", "items", quiet=quiet) as watch,
-            ProcessPoolExecutor(workers, context, _leave_interrupts) as pool,
-            suppress(BrokenProcessPool),  # No room for as many: what is left is written below.
+            ProcessPoolExecutor(at_once, get_context("spawn")) as pool,
+            suppress(
+                BrokenProcessPool, OSError
+            ),  # No room for as many: what is left is written below.
         ):
-            for paths in pool.map(show.keep, done, folders):
+            with _without_interrupts():
+                found = pool.map(show.keep, done, folders)
+            for paths in found:
                 kept.append(paths)
                 watch(SweepProgress(done=len(kept), total=len(done), failed=0))
     left = zip(done[len(kept) :], folders[len(kept) :], strict=True)
     return kept + [show.keep(one, folder) for one, folder in left]
 
 
-def _leave_interrupts() -> None:
-    """A request to end is for the command to take: what is being written is written."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started meanwhile get none: a request to end is the command's."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _tell(json_: str | None, data: object, told: object) -> int:

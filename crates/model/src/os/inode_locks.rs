@@ -55,11 +55,12 @@ impl InodeLocks {
     }
 
     /// For a call that writes past the page cache, `in_place` where the file has all that it writes. Since 5.6 ext4 has
-    /// such calls beside each other (`ext4_dio_write_checks`); XFS has all of them so, once nothing is in the page cache.
-    pub fn to_write_directly(self, in_place: bool) -> Option<Hold> {
+    /// such calls beside each other (`ext4_dio_write_checks`); XFS has all of them so, once nothing is in the page cache, and
+    /// what lies between the file's end and where they begin is zero (`xfs_file_write_checks`).
+    pub fn to_write_directly(self, in_place: impl FnOnce() -> bool) -> Option<Hold> {
         match self {
             InodeLocks::Xfs => Some(Shared),
-            InodeLocks::Ext(Release::V6_18) if in_place => Some(Shared),
+            InodeLocks::Ext(Release::V6_18) if in_place() => Some(Shared),
             _ => self.to_write(),
         }
     }
@@ -89,16 +90,16 @@ mod tests {
     fn calls_past_the_page_cache_are_beside_each_other_where_the_file_system_lets_them() {
         let ext = |release| {
             let locks = InodeLocks::Ext(release);
-            let writes = [false, true].map(|in_place| locks.to_write_directly(in_place));
+            let writes = [false, true].map(|in_place| locks.to_write_directly(|| in_place));
             (locks.to_read_directly(), writes)
         };
         let alone = [Some(Exclusive); 2];
         assert_eq!(ext(Release::V2_6_32), (Some(Exclusive), alone));
         assert_eq!(ext(Release::V4_9), (Some(Shared), alone));
         assert_eq!(ext(Release::V6_18), (Some(Shared), [Some(Exclusive), Some(Shared)]));
-        assert_eq!(InodeLocks::Xfs.to_write_directly(false), Some(Shared));
+        assert_eq!(InodeLocks::Xfs.to_write_directly(|| false), Some(Shared));
         assert_eq!(InodeLocks::Xfs.to_write(), Some(Exclusive));
-        assert_eq!(InodeLocks::None.to_write_directly(true), None);
+        assert_eq!(InodeLocks::None.to_write_directly(|| true), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Locks of inodes: a call has a file to itself, or with others that do as it does, as
 //! [`tierscope_model::os::inode_locks`] says. Who finds the lock taken sleeps, and has it when it wakes, in the order in which
-//! they came: nobody passes one that waits (`rwsem_down_read_slowpath`, kernel/locking/rwsem.c). Mappings take none.
+//! they came: nobody passes one that waits. Mappings take none.
 
 use super::Machine;
 use super::kernel::path_steps;
@@ -60,10 +60,15 @@ impl Machine {
     pub(super) fn lock_directly(&mut self, thread: usize, call: &DirectCall) -> Option<Step> {
         let locks = self.fixed.inode_locks;
         let hold = match call.write {
-            true => locks.to_write_directly(self.paging.has_all(call)),
+            true => locks.to_write_directly(|| self.paging.has_all(call)),
             false => locks.to_read_directly(),
         };
         self.lock(thread, call.inode, hold)
+    }
+
+    /// A thread takes the lock of a file when it has come so far in its steps.
+    pub(super) fn lock_in_turn(&self, inode: InodeId, hold: Option<Hold>) -> Option<Step> {
+        hold.map(|hold| Step::Act(Action::LockInode(inode, hold)))
     }
 
     /// In functional warming a call takes no time, and no lock.
@@ -120,8 +125,9 @@ impl Machine {
             entry.remove();
         }
         let path = self.os.paths.wake_up;
-        let woken_ps = now_ps + self.kernel_path_ps(path);
+        let mut woken_ps = now_ps;
         for next in &woken {
+            woken_ps += self.kernel_path_ps(path);
             let thread = &mut self.threads[*next];
             let waited_ps = now_ps - thread.clock_ps;
             self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);

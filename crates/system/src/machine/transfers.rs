@@ -227,12 +227,15 @@ impl Machine {
     }
 
     /// Brings pages of a file to the page cache.
-    pub(super) fn splice_read(&mut self, inode: InodeId, offset: u64, left: u64) -> Option<Step> {
-        let last = offset.checked_add(left)?.checked_sub(1)? >> self.fixed.page_shift;
-        (left > 0).then(|| {
-            self.paging.keep_inode(inode);
-            Step::Act(Action::SpliceRead { inode, offset, left, last })
-        })
+    pub(super) fn splice_read(&mut self, inode: InodeId, offset: u64, left: u64) -> Vec<Step> {
+        let end = offset.checked_add(left).filter(|_| left > 0);
+        let Some(last) = end.map(|end| (end - 1) >> self.fixed.page_shift) else {
+            return Vec::new();
+        };
+        self.paging.keep_inode(inode);
+        let lock = self.lock_in_turn(inode, self.fixed.inode_locks.to_read());
+        let read = Step::Act(Action::SpliceRead { inode, offset, left, last });
+        lock.into_iter().chain([read]).collect()
     }
 
     /// A copy goes on with as much as its pipe holds (`do_splice_direct`, fs/splice.c).
@@ -246,10 +249,10 @@ impl Machine {
         }
         let part = left.min(PIPE_PAGES << self.fixed.page_shift);
         let there = self.within_file(source, source_offset, part);
-        let mut steps: Vec<Step> =
-            self.splice_read(source, source_offset, there).into_iter().collect();
+        // A file at a time: that which is read, and then that which is written.
+        let mut steps = self.splice_read(source, source_offset, there);
         self.paging.keep_inode(inode);
-        steps.extend(self.lock_to_write(self.contexts[index].thread, inode));
+        steps.extend(self.lock_in_turn(inode, self.fixed.inode_locks.to_write()));
         steps.push(Step::Act(Action::CopyWrite {
             inode,
             offset,

@@ -95,7 +95,10 @@ fn calls_that_write_a_file_in_memory_have_it_one_after_the_other() {
     for spec in [system("hybrid/quick", &[]), system("oracle/quick", &[]), in_tmpfs] {
         let two_files = at_once(&spec, [write(0), write(1)]);
         assert_eq!(blocked_ns(&two_files), 0.0, "{}", spec.name);
-        for second in [write(0), copy, cut] {
+        // Also one that reads and writes the same file, a pipe at a time.
+        let (length, offset) = (LENGTH / 2, LENGTH / 2);
+        let within = Call::CopyRange { source: 0, source_offset: 0, file: 0, offset, length };
+        for second in [write(0), copy, cut, within] {
             let one_file = at_once(&spec, [write(0), second]);
             // The second sleeps until the first has written all.
             let first_ns = of(&two_files, "write").latency_ns.p50;
@@ -127,28 +130,37 @@ fn at_a_time(spec: &SystemSpec, direct: impl Fn(u64) -> Call) -> f64 {
     four as f64 / one as f64
 }
 
+/// Direct calls of a page that read, write what a file of 64 pages has, or make it grow.
+fn calls_of(kind: &str) -> impl Fn(u64) -> Call {
+    let (write, first) = (kind != "read", if kind == "grow" { 64 } else { 0 });
+    move |page| {
+        let (offset, address) = ((first + page) * PAGE, ANONYMOUS + page * PAGE);
+        match write {
+            true => Call::WriteDirect { file: 0, offset, length: PAGE, address },
+            false => Call::ReadDirect { file: 0, offset, length: PAGE, address },
+        }
+    }
+}
+
+/// A store that does four pages at a time, with a file system of a release of Linux.
+fn with_file_system(kind: Option<&str>, release: &str, driver: Option<(&str, &str)>) -> SystemSpec {
+    let table = format!(
+        "{{ kind = {:?}, journal = \"ordered\", commit_interval = \"0s\", journal_capacity = \"16MiB\", \
+         barrier = \"none\", timestamp_interval = \"1s\" }}",
+        kind.unwrap_or_default()
+    );
+    let mut sets = vec![("storage.readahead_release", release), ("processor.cores", "4")];
+    sets.extend([("store.units", "4"), ("storage.readahead", "0B")]);
+    sets.extend(kind.map(|_| ("storage.file_system", table.as_str())));
+    sets.extend(driver);
+    sets.extend((release != "6.18").then_some(("storage.largest_folio", "4KiB")));
+    system("storage", &[FREE_KERNEL, &sets])
+}
+
 #[test]
 fn calls_past_the_page_cache_have_a_file_one_after_the_other_where_its_file_system_has_them_so() {
-    const STORE: Sets = &[("store.units", "4"), ("storage.readahead", "0B")];
-    let buffer = |page| ANONYMOUS + page * PAGE;
-    let read = |page| Call::ReadDirect {
-        file: 0,
-        offset: page * PAGE,
-        length: PAGE,
-        address: buffer(page),
-    };
-    let write = |page| Call::WriteDirect {
-        file: 0,
-        offset: page * PAGE,
-        length: PAGE,
-        address: buffer(page),
-    };
-    let grow = |page| {
-        let offset = (64 + page) * PAGE;
-        Call::WriteDirect { file: 0, offset, length: PAGE, address: buffer(page) }
-    };
     let spins = ("storage.driver", "{ completion = \"polling\" }");
-    for (system_of, release, sets, expected) in [
+    for (kind, release, driver, expected) in [
         (Some("ext3"), "2.6.32", None, [false, true, true]),
         (Some("ext3"), "2.6.32", Some(spins), [true, true, true]),
         (Some("ext4"), "4.9", None, [false, true, true]),
@@ -156,21 +168,74 @@ fn calls_past_the_page_cache_have_a_file_one_after_the_other_where_its_file_syst
         (Some("xfs"), "6.18", None, [false, false, false]),
         (None, "6.18", None, [false, false, false]),
     ] {
-        let table = format!(
-            "{{ kind = {system_of:?}, journal = \"ordered\", commit_interval = \"0s\", journal_capacity = \"16MiB\", \
-             barrier = \"none\", timestamp_interval = \"1s\" }}",
-            system_of = system_of.unwrap_or_default()
-        );
-        let mut all = vec![("storage.readahead_release", release), ("processor.cores", "4")];
-        all.extend(system_of.map(|_| ("storage.file_system", table.as_str())));
-        all.extend(sets);
-        all.extend((release != "6.18").then_some(("storage.largest_folio", "4KiB")));
-        let spec = system("storage", &[FREE_KERNEL, STORE, &all]);
-        let times = [at_a_time(&spec, read), at_a_time(&spec, write), at_a_time(&spec, grow)];
-        let name = format!("{system_of:?} of {release}, {sets:?}");
+        let spec = with_file_system(kind, release, driver);
+        let times = ["read", "write", "grow"].map(|kind| at_a_time(&spec, calls_of(kind)));
+        let name = format!("{kind:?} of {release}, {driver:?}");
         assert_eq!(times.map(|time| time > 3.0), expected, "{name}: {times:?}");
         assert!(times.iter().all(|time| !(2.0..3.0).contains(time)), "{name}: {times:?}");
     }
+}
+
+/// While one thread writes a file of XFS through the page cache, three others come to read it: they wait, and then read
+/// at the same time.
+#[test]
+fn those_who_share_a_file_have_it_together_after_one_who_had_it_alone() {
+    const LENGTH: u64 = 256 * PAGE;
+    let open = call(Call::Open { file: 0, size: LENGTH });
+    let write = call(Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS });
+    let later = vec![Op::load(ANONYMOUS + 512 * PAGE, 8, 60_000)];
+    let read = |thread: u64| {
+        let address = ANONYMOUS + (1024 + 512 * thread) * PAGE;
+        [later.clone(), call(Call::Read { file: 0, offset: 0, length: LENGTH, address })].concat()
+    };
+    let cores = [XFS, ("processor.cores", "4")];
+    let times = [1u32, 3].map(|readers| {
+        let spawn = (1..=readers).flat_map(|thread| call(Call::Spawn { thread }));
+        let first = [open.clone(), spawn.collect(), write.clone()].concat();
+        let others = (1..=readers).map(|thread| read(thread.into()));
+        let sums =
+            run(&system("storage/ext4", &[&cores]), &[vec![first], others.collect()].concat());
+        assert!(blocked_ns(&sums) > 0.0);
+        sums.time_ps as f64
+    });
+    let write_ns = of(&run(&system("storage/ext4", &[&cores]), &[[open, write].concat()]), "write");
+    let read_ps = times[0] - write_ns.latency_ns.p50 * 1e3;
+    assert!(times[1] < times[0] + 0.7 * read_ps, "{times:?}, a read {read_ps} ps");
+}
+
+/// What `observe_locks.py` writes.
+#[derive(serde::Deserialize)]
+struct Observed {
+    kernel: String,
+    runs: Vec<Run>,
+}
+
+/// Four threads that call on one file past the page cache, and how many of the device's requests were under way at once.
+#[derive(serde::Deserialize)]
+struct Run {
+    system: String,
+    kind: String,
+    most_under_way: u64,
+}
+
+/// `TIERSCOPE_OBSERVED_LOCKS=FILE` compares with what was observed on this computer instead (`make kernel`).
+#[test]
+fn calls_past_the_page_cache_go_on_side_by_side_where_the_kernel_lets_them() {
+    let observed: Observed = observation("TIERSCOPE_OBSERVED_LOCKS", "locks-6.18.json");
+    let mut compared = 0;
+    for Run { system, kind, most_under_way } in &observed.runs {
+        if (system.as_str(), kind.as_str()) == ("ext3", "grow") {
+            // Threads that grow a file leave holes, which the kernel writes through the page cache where a file has no
+            // extents, and waits for without the lock.
+            continue;
+        }
+        let calls = calls_of(kind);
+        let together = at_a_time(&with_file_system(Some(system), "6.18", None), calls) < 2.0;
+        println!("Linux {}, {system}, {kind}: {most_under_way} under way", observed.kernel);
+        assert_eq!(together, *most_under_way > 1, "{system}, {kind}");
+        compared += 1;
+    }
+    assert!(compared >= 6, "{compared}");
 }
 
 #[test]
@@ -182,4 +247,16 @@ fn a_read_of_xfs_sees_a_write_as_a_whole_or_not_at_all() {
     assert!(waits(&[XFS], [write, read]) && waits(&[XFS], [read, write]));
     assert!(!waits(&[XFS], [read, read]));
     assert!(!waits(&[], [write, read]) && waits(&[], [write, write]));
+    let spliced = Call::SpliceRead { file: 0, offset: 0, length: LENGTH };
+    assert!(waits(&[XFS], [write, spliced]) && !waits(&[XFS], [read, spliced]));
+    // Copies from one to the other and back wait for each other's parts, and end.
+    let copy = |source, file| Call::CopyRange {
+        source,
+        source_offset: 0,
+        file,
+        offset: 0,
+        length: LENGTH,
+    };
+    let back = at_once(&system("storage/ext4", &[&[XFS]]), [copy(0, 1), copy(1, 0)]);
+    assert_eq!(back.counter("file_written_bytes"), 2 * LENGTH);
 }

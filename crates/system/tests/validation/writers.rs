@@ -124,12 +124,17 @@ fn on_a_machine(processors: u32, run: &Run, syncs: bool) -> (u64, u64, u64) {
 }
 
 /// How far a figure may be from the nearest of the kernel's runs. What a device has written that is quicker than the program
-/// may be a run of the flusher more or less until the end, as that comes shortly before or behind it.
+/// may be a run of the flusher more or less until the end, as that comes shortly before or behind it, where it comes because
+/// much is dirty.
 fn most_apart(run: &Run, what: usize, kernel: &[u64]) -> f64 {
-    let nearest = kernel.iter().copied().min().unwrap_or(1);
+    let background = run.pattern.background_pages;
+    let is_much = run.seen.iter().all(|[.., most]| *most > background);
     match (run.page_us, what) {
-        (0, 0) => 0.05_f64.max(run.pattern.background_pages as f64 / nearest as f64),
-        (0, 1) => 0.05,
+        (0, 0) if is_much => {
+            let nearest = kernel.iter().copied().min().unwrap_or(1);
+            (background as f64 / nearest as f64).clamp(0.05, 0.2)
+        }
+        (0, 0 | 1) => 0.05,
         _ => 0.1,
     }
 }

@@ -475,7 +475,7 @@ pub struct Paging {
     levels: u32,
     space: AddressSpace,
     frames: Frames,
-    /// Frame of each cached file page, plus 1, by [`file_key`].
+    /// Frame of each cached file page, by [`file_key`].
     cache: CachedPages,
     /// Place in the store of each file page beyond what the store had at first; see [`extent`].
     extents: CowMap<u64>,
