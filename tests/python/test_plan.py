@@ -256,7 +256,8 @@ def test_of_a_memory_trace_the_trial_is_all_that_is_known(
     run = ("run", "-s", "device/ddr4-2400", "--dry-run", "-w")
     shown = tierscope(*run, "dramsim3:short.trc")
     assert shown.returncode == 0, shown.stderr
-    told = [line for line in shown.stdout.splitlines() if line.startswith(("# W", "# Mem"))]
+    heads = ("# Would", "# Wall", "# Mem")
+    told = [line for line in shown.stdout.splitlines() if line.startswith(heads)]
     assert told[0] == "# Would run: the trace short.trc, dramsim3"
     assert told[1].endswith("the whole of it was run to see")
     assert told[2] == (

@@ -181,9 +181,11 @@ pub(crate) fn filled(all: &[Parameter], given: &[(String, Value)]) -> Parameters
     let each = all.iter().map(|Parameter { name, default, .. }| {
         let default = serde_json::from_str(default).unwrap_or_else(|_| Value::from(*default));
         let value = match given.iter().rev().find(|(of, _)| of == name) {
-            // A percentage is no count: the error of one shows what was written.
-            Some((_, value)) if default.is_f64() || !number(value).is_f64() => number(value),
-            Some((_, value)) => value.clone(),
+            Some((_, value)) => match number(value) {
+                // A percentage is no count: the error of one shows what was written.
+                number if default.is_f64() || default.is_u64() && number.is_u64() => number,
+                _ => value.clone(),
+            },
             None => default,
         };
         ((*name).to_owned(), value)
