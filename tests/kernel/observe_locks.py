@@ -12,14 +12,13 @@ said.
 import mmap
 import os
 import sys
-import tempfile
 import threading
 from contextlib import ExitStack
 from pathlib import Path
 
 import slow_device
 from observe import PAGE, asked, missing, write
-from observe_write_back import done
+from observe_write_back import done, in_memory
 from observe_writers import fresh_loop, slow
 
 THREADS, CALLS = 4, 4
@@ -88,8 +87,7 @@ def main() -> None:
         raise SystemExit("observe_locks.py: this computer lacks " + ", ".join(lacks))
     seen = []
     with ExitStack() as stack:
-        temporary = tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/dev/shm")
-        work = Path(stack.enter_context(temporary))
+        work = stack.enter_context(in_memory())
         file, device = stack.enter_context(slow(work, DEVICE_BYTES))
         loop = stack.enter_context(fresh_loop(file))
         root = work / "root"

@@ -50,6 +50,13 @@ def settings() -> Iterator[None]:
                 (SETTINGS / name).write_text(value)
 
 
+@contextmanager
+def in_memory() -> Iterator[Path]:
+    """A folder that lies in memory, for as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/dev/shm") as name:
+        yield Path(name)
+
+
 def done(*command: object) -> str:
     """Runs a command; what it says."""
     words = [str(word) for word in command]
@@ -140,9 +147,9 @@ def main() -> None:
         raise SystemExit("observe_write_back.py: this computer lacks " + ", ".join(lacks))
     found = []
     with (
-        tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/dev/shm") as name,
+        in_memory() as work,
         settings(),
-        mounted(Path(name)) as (root, counts),
+        mounted(work) as (root, counts),
     ):
         fd = os.open(root / "file", os.O_RDWR | os.O_CREAT)
         # Page by page, so that they are in folios of their own.

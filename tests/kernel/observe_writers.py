@@ -21,7 +21,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,7 +29,7 @@ from pathlib import Path
 import slow_device
 from advice_patterns import halves
 from observe import PAGE, asked, counted, libc, missing, write
-from observe_write_back import TIMES, done, set_thresholds, settings, told, written
+from observe_write_back import TIMES, done, in_memory, set_thresholds, settings, told, written
 from write_back_patterns import FILE_PAGES
 from writers_patterns import KINDS, Writers
 
@@ -263,8 +262,7 @@ def main() -> None:
         raise SystemExit("observe_writers.py: this computer lacks " + ", ".join(lacks))
     found = []
     with ExitStack() as stack:
-        temporary = tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/dev/shm")
-        work = Path(stack.enter_context(temporary))
+        work = stack.enter_context(in_memory())
         stack.enter_context(settings())
         debug = stack.enter_context(debugfs(work))
         image = stack.enter_context(quick(work))

@@ -135,9 +135,8 @@ def _keep(
         with (
             Display("Figures and pages", "items", quiet=quiet) as watch,
             ProcessPoolExecutor(at_once, get_context("spawn")) as pool,
-            suppress(
-                BrokenProcessPool, OSError
-            ),  # No room for as many: what is left is written below.
+            # Where there is no room for as many, what is left is written below.
+            suppress(BrokenProcessPool, OSError),
         ):
             with _without_interrupts():
                 found = pool.map(show.keep, done, folders)
