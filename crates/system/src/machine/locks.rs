@@ -71,10 +71,10 @@ impl Machine {
         hold.map(|hold| Step::Act(Action::LockInode(inode, hold)))
     }
 
-    /// In functional warming a call takes no time, and no lock.
+    /// Where nobody waits for the store a call takes no time, and no lock.
     fn lock(&mut self, thread: usize, inode: InodeId, hold: Option<Hold>) -> Option<Step> {
         let hold = hold?;
-        if self.functional || self.take_lock(thread, inode, hold) {
+        if self.nobody_waits() || self.take_lock(thread, inode, hold) {
             return None;
         }
         Some(Step::Act(Action::LockInode(inode, hold)))
@@ -99,7 +99,7 @@ impl Machine {
     /// The thread of a hardware thread sleeps until it has the lock of a file, unless that can be had by now.
     pub(super) fn await_lock(&mut self, index: usize, inode: InodeId, hold: Hold, now_ps: u64) {
         let thread = self.contexts[index].thread;
-        if self.functional || self.take_lock(thread, inode, hold) {
+        if self.nobody_waits() || self.take_lock(thread, inode, hold) {
             return;
         }
         if let Some(lock) = self.inode_locks.get_mut(&inode) {

@@ -352,6 +352,23 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
     }
 }
 
+/// Threads wait for a file that another has to itself between units, too: else what is passed over has sixteen calls under
+/// way where units have one.
+#[test]
+fn calls_that_have_a_file_one_after_the_other_do_so_between_units() {
+    let read = || {
+        let parameters = [("requests".to_string(), 4000.into())];
+        generator::find("xdd/random-read").unwrap().make(&parameters, 0).unwrap().0
+    };
+    let system = system("haste/ext3", &[]);
+    let whole = run(&system, read(), &RunOptions::default()).result;
+    let sampled = run(&system, read(), &sampling(1_000 * US, 10)).result;
+    let told = sampled.sampling.clone().expect("it passes some over");
+    assert!(told.units >= 8, "{told:?}");
+    let off = sampled.time_s / whole.time_s - 1.0;
+    assert!(off.abs() < told.half_widths.time.unwrap() + 0.03, "{off:+.3} of {told:?}");
+}
+
 #[test]
 fn every_sum_of_a_sampled_result_is_complete() {
     for (name, system) in machines() {
