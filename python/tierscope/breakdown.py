@@ -71,6 +71,7 @@ GROUPS: tuple[Group, ...] = (
         "red",
     ),
     Group("ready, no free core", ("ready",), "~", "~", "#f0e442", "bright_yellow"),
+    Group("another call has the file", ("file_lock",), "≡", "L", "#882255", "bright_red"),
     Group("blocked", ("blocked",), ":", ":", "#b3b3b3", "bright_black"),
     Group("idle", ("idle",), "·", ".", "#e6e6e6", "bright_black"),
 )

@@ -99,6 +99,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_huge_page_rows(systems),
         *_locked_rows(systems),
         *_throttled_rows(systems),
+        *_file_lock_rows(systems),
         *_tiering_rows(systems),
         *_nvme_rows(systems),
         *_adapter_rows(systems),
@@ -447,6 +448,12 @@ def _locked_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
     """A row of memory that programs have locked; none where none has."""
     row = _row_of(systems, "locked_pages")
     return [*row("Pages locked in memory", lambda c: fmt.count(c["locked_pages"]))]
+
+
+def _file_lock_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """A row of calls that had to wait for another on the same file; none where none had to."""
+    row = _row_of(systems, "file_lock_waits")
+    return [*row("Waits for a file's lock", lambda c: fmt.count(c["file_lock_waits"]))]
 
 
 def _throttled_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

@@ -55,12 +55,14 @@ pub enum Stage {
     BufferCache,
     /// The kernel's search for hot pages, and its moving of pages between memories.
     Migration,
+    /// Waiting for the lock of a file that another call has.
+    FileLock,
 }
 
 impl Stage {
     /// All stages, in order from the core to the medium; then what few machines have. New ones are added
     /// at the end: the kernel's data of each lie where its number says.
-    pub const ALL: [Stage; 25] = [
+    pub const ALL: [Stage; 26] = [
         Stage::Core,
         Stage::Cache,
         Stage::Tlb,
@@ -86,6 +88,7 @@ impl Stage {
         Stage::Dma,
         Stage::BufferCache,
         Stage::Migration,
+        Stage::FileLock,
     ];
 
     /// The name in results.
@@ -116,6 +119,7 @@ impl Stage {
             Stage::Dma => "dma",
             Stage::BufferCache => "buffer_cache",
             Stage::Migration => "migration",
+            Stage::FileLock => "file_lock",
         }
     }
 }

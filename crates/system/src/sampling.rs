@@ -99,7 +99,8 @@ impl Cause {
             | Stage::StoreQueue
             | Stage::Device
             | Stage::Medium
-            | Stage::Dma => Cause::Store,
+            | Stage::Dma
+            | Stage::FileLock => Cause::Store,
         }
     }
 }
@@ -891,6 +892,29 @@ mod tests {
         let units: Vec<_> = (1..=8).map(|count| unit(2.0 * count as f64, count)).collect();
         assert_eq!(width(&units), Some(BETWEEN_UNITS.store));
         assert_eq!((width(&units[1..]), width(&units[..1]), width(&[])), (None, None, None));
+    }
+
+    /// Of a run of twice its units' time, which ran longer than its clock went by 1 ms: DRAM takes twice what units took, the
+    /// drive what was counted of all of the run, and rests 1 ms longer.
+    #[test]
+    fn energy_of_a_drive_is_what_it_took_in_the_whole_run() {
+        let units = [unit(1e9, 1)];
+        let drive = || StoreEnergy { name: "store.drive".into(), energy_j: 5.0, idle_w: 2.0 };
+        let clock_ps = 1_000_000_000;
+        let detailed_ps = clock_ps;
+        let store_energy = vec![drive()];
+        let totals = Totals { clock_ps, detailed_ps, store_energy, ..skimmed(clock_ps, 1) };
+        let sums = Sums::of(&units, &totals);
+        assert_eq!((sums.time, sums.all.time_ps), (2.0, 1_000_000_000));
+        let mut result = SystemResult::default();
+        let of_units = [("dram.refresh", 0.25), ("store.drive", 1.0)];
+        result.energy.parts_j = of_units.map(|(name, energy_j)| (name.into(), energy_j)).into();
+        result.energy.total_j = Some(1.25);
+        set_energy(&mut result, &sums, &totals);
+        assert_eq!(result.energy.parts_j["dram.refresh"], 0.5);
+        assert_eq!(result.energy.parts_j["store.drive"], 5.002);
+        assert_eq!(result.energy.total_j, Some(5.502));
+        assert_eq!(result.energy.average_w, Some(5.502 / 2e-3));
     }
 
     #[test]

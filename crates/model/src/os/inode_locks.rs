@@ -44,9 +44,15 @@ impl InodeLocks {
         }
     }
 
-    /// For a call that writes through the page cache, or changes how long a file is.
+    /// For a call that writes through the page cache, or changes how long a file is, or which blocks it has.
     pub fn to_write(self) -> Option<Hold> {
         (self != InodeLocks::None).then_some(Exclusive)
+    }
+
+    /// For a sync of a file whose pages are written, until its commit has ended: 2.6.32 has one at a time, and no write
+    /// beside it (`vfs_fsync_range`, fs/sync.c).
+    pub fn to_commit(self) -> Option<Hold> {
+        (self == InodeLocks::Ext(Release::V2_6_32)).then_some(Exclusive)
     }
 
     /// For a call that reads through the page cache: on XFS it sees a write as a whole or not at all.
@@ -100,6 +106,14 @@ mod tests {
         assert_eq!(InodeLocks::Xfs.to_write_directly(|| false), Some(Shared));
         assert_eq!(InodeLocks::Xfs.to_write(), Some(Exclusive));
         assert_eq!(InodeLocks::None.to_write_directly(|| true), None);
+    }
+
+    #[test]
+    fn a_commit_of_2_6_32_has_the_file_to_itself() {
+        let of = |release| InodeLocks::Ext(release).to_commit();
+        assert_eq!(of(Release::V2_6_32), Some(Exclusive));
+        assert_eq!([of(Release::V4_9), of(Release::V6_18)], [None; 2]);
+        assert_eq!([InodeLocks::Xfs.to_commit(), InodeLocks::Memory.to_commit()], [None; 2]);
     }
 
     #[test]

@@ -76,7 +76,7 @@ pub(super) struct SlowHit {
 }
 
 /// Counters of what the program's accesses bring about, as they stood.
-pub(super) type Incidental = [u64; 20];
+pub(super) type Incidental = [u64; 21];
 
 /// Counters.
 #[derive(Debug)]
@@ -148,6 +148,8 @@ pub(super) struct Account {
     /// Of these, away from reads that take long.
     pub long_reads: u64,
     pub shootdowns: u64,
+    /// Times that a thread had to wait for the lock of a file.
+    pub file_lock_waits: u64,
     /// Cores that were interrupted to forget translations.
     pub shootdown_interrupts: u64,
     /// Processes forked.
@@ -208,6 +210,7 @@ impl Account {
             context_switches: 0,
             long_reads: 0,
             shootdowns: 0,
+            file_lock_waits: 0,
             shootdown_interrupts: 0,
             forks: 0,
             started: 0,
@@ -386,7 +389,7 @@ impl Account {
         }
     }
 
-    fn incidental_counters(&mut self) -> [&mut u64; 20] {
+    fn incidental_counters(&mut self) -> [&mut u64; 21] {
         [
             &mut self.kernel_instructions,
             &mut self.walks,
@@ -407,6 +410,7 @@ impl Account {
             &mut self.interrupts,
             &mut self.completion_interrupts,
             &mut self.shootdowns,
+            &mut self.file_lock_waits,
             &mut self.shootdown_interrupts,
         ]
     }
@@ -919,6 +923,10 @@ impl Machine {
         if forks > 0 {
             let of_processes = [("forks", forks), ("fork_copies", os.fork_copies)];
             counters.extend(of_processes.map(|(name, count)| (name.to_string(), count)));
+        }
+        let file_lock_waits = self.in_all(|account| account.file_lock_waits);
+        if file_lock_waits > 0 {
+            counters.insert("file_lock_waits".into(), file_lock_waits);
         }
         if os.locked_pages > 0 {
             counters.insert("locked_pages".into(), os.locked_pages);

@@ -108,6 +108,7 @@ impl Machine {
         | Action::Direct(DirectCall { inode, .. })
         | Action::Settle(DirectCall { inode, .. })
         | Action::Sync { inode, .. }
+        | Action::Commit { inode, .. }
         | Action::SyncFileRange { inode, .. }
         | Action::Drop { inode, .. } = action
         {
@@ -206,7 +207,7 @@ impl Machine {
                 self.paging.let_go_of_inode(inode);
             }
             Action::CopyRange { .. } => self.copy_on(index, action),
-            Action::Allocate { .. } => self.act_allocating(index, action)?,
+            Action::Allocate { .. } => self.act_allocating(index, action, now_ps)?,
             Action::Direct(call) => self.act_directly(index, call, now_ps)?,
             Action::DirectDone(call) => {
                 self.end_direct(call);
@@ -219,23 +220,27 @@ impl Machine {
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
-                } else if let Some((id, flush)) =
-                    self.paging.sync_metadata(inode, data_only, &mut work)
-                {
-                    let mut steps = self.work_steps(&work);
-                    steps.push(Step::Act(Action::Wait(id)));
-                    steps.extend(flush.then_some(Step::Act(Action::Flush)));
-                    steps.push(Step::Act(Action::Synced(inode)));
-                    self.threads[self.contexts[index].thread].do_first(&steps);
                 } else {
-                    let mut steps = self.durable_steps(Some((inode, first..past)));
-                    if steps.is_empty() {
-                        self.end_sync(self.contexts[index].thread, inode);
-                        return Ok(());
-                    }
-                    steps.push(Step::Act(Action::Synced(inode)));
+                    let lock = self.lock_in_turn(inode, self.fixed.inode_locks.to_commit());
+                    let commit = Step::Act(Action::Commit { inode, first, past, data_only });
+                    let steps: Vec<_> = lock.into_iter().chain([commit]).collect();
                     self.threads[self.contexts[index].thread].do_first(&steps);
                 }
+            }
+            Action::Commit { inode, first, past, data_only } => {
+                let mut work = Vec::new();
+                let commit = self.paging.sync_metadata(inode, data_only, &mut work);
+                let mut steps = match commit {
+                    None => self.durable_steps(Some((inode, first..past))),
+                    Some((id, flush)) => {
+                        let mut steps = self.work_steps(&work);
+                        steps.push(Step::Act(Action::Wait(id)));
+                        steps.extend(flush.then_some(Step::Act(Action::Flush)));
+                        steps
+                    }
+                };
+                steps.push(Step::Act(Action::Synced(inode)));
+                self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Action::Flush => {
                 let mut work = Vec::new();
@@ -252,7 +257,10 @@ impl Machine {
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Action::Durable => self.await_durable(index, now_ps)?,
-            Action::Synced(inode) => self.end_sync(self.contexts[index].thread, inode),
+            Action::Synced(inode) => {
+                self.unlock_inode(index, inode, now_ps);
+                self.end_sync(self.contexts[index].thread, inode);
+            }
             Action::SyncFileRange { .. } => self.sync_file_range(index, action)?,
             Action::Drop { inode, first, past } => {
                 self.paging.drop_unneeded(inode, first..past);

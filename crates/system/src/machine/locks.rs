@@ -4,7 +4,7 @@
 
 use super::Machine;
 use super::kernel::path_steps;
-use super::thread::{Action, BLOCKED, State, Step};
+use super::thread::{Action, State, Step};
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 use tierscope_kernel::Stage;
@@ -24,9 +24,12 @@ pub(super) struct InodeLock {
 }
 
 impl InodeLock {
-    /// Another holder, where the lock can be had so.
+    /// Another holder, where the lock can be had so; or its only one once more, who gives it up as often.
     fn add(&mut self, thread: usize, hold: Hold) -> bool {
-        let can = (hold, self.hold) == (Hold::Shared, Hold::Shared) && self.waiting.is_empty();
+        let can = match self.hold {
+            Hold::Exclusive => self.holders.contains(&thread),
+            Hold::Shared => hold == Hold::Shared && self.waiting.is_empty(),
+        };
         if can {
             self.holders.push(thread);
         }
@@ -104,6 +107,7 @@ impl Machine {
         }
         if let Some(lock) = self.inode_locks.get_mut(&inode) {
             lock.waiting.push_back((thread, hold));
+            self.account.file_lock_waits += 1;
             self.leave(index, State::OnInode);
             self.dispatch(index, now_ps);
         }
@@ -131,7 +135,7 @@ impl Machine {
             let thread = &mut self.threads[*next];
             let waited_ps = now_ps - thread.clock_ps;
             self.account.causes.wait_in_call(thread.call_cause(), waited_ps, false);
-            thread.charge_until(BLOCKED, now_ps);
+            thread.charge_until(Stage::FileLock as usize, now_ps);
             thread.charge_until(Stage::WakeUp as usize, woken_ps);
             self.wake_at(*next, woken_ps);
         }

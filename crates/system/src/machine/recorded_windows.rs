@@ -11,7 +11,7 @@
 //! interval tells: so it is told how much longer their first halves took.
 
 use super::Machine;
-use super::thread::{BLOCKED, IDLE, Thread};
+use super::thread::{Thread, is_asleep};
 use crate::result::{RecordedWindows, WindowHalfWidths};
 use crate::sampling::{CONFIDENCE, LEAST_UNITS, WarmingError, half_width};
 use std::collections::BTreeSet;
@@ -392,7 +392,8 @@ impl Machine {
 
 /// Time that a thread was at work or waited for the machine.
 pub(super) fn live_ps(thread: &Thread) -> u64 {
-    thread.times.iter().sum::<u64>() - thread.times[BLOCKED] - thread.times[IDLE]
+    let at_work = thread.times.iter().enumerate().filter(|(owner, _)| !is_asleep(*owner));
+    at_work.map(|(_, time_ps)| time_ps).sum()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! [`Phase`]s; the first of a run gives only the rate.
 
 use super::account::Account;
-use super::thread::{BLOCKED, BUSY, IDLE, OWNERS, State, Thread};
+use super::thread::{BUSY, OWNERS, State, Thread, is_asleep};
 use super::transfer_times::{Class, TransferTimes};
 use super::{Doing, Event, Machine, MachineError};
 use crate::energy::part_name;
@@ -699,7 +699,7 @@ impl Machine {
             }
             for (owner, time_ps) in thread.times.iter().enumerate() {
                 match owner {
-                    BLOCKED | IDLE => continue,
+                    asleep if is_asleep(asleep) => continue,
                     BUSY => sums.paths_ps += time_ps,
                     stage => match Cause::of(Stage::ALL[stage]) {
                         Cause::Entry => sums.paths_ps += time_ps,

@@ -25,6 +25,11 @@ pub const IDLE: usize = BUSY + 2;
 /// Number of owners.
 pub const OWNERS: usize = BUSY + 3;
 
+/// Whether a thread does nothing meanwhile but wait for another thread, or is not there.
+pub fn is_asleep(owner: usize) -> bool {
+    matches!(owner, BLOCKED | IDLE) || owner == Stage::FileLock as usize
+}
+
 /// Name of an owner in results.
 pub fn owner_name(owner: usize) -> &'static str {
     match owner {
@@ -172,6 +177,8 @@ pub enum Action {
     Settle(DirectCall),
     /// A sync of pages of a file goes on, from the first to the one past the last.
     Sync { inode: InodeId, first: u64, past: u64, data_only: bool },
+    /// What a sync commits, once the pages are written.
+    Commit { inode: InodeId, first: u64, past: u64, data_only: bool },
     /// The drive is flushed for a sync.
     Flush,
     /// Waits until memory keeps what it has taken.
@@ -489,7 +496,8 @@ impl Thread {
         match self.state {
             State::NotStarted | State::Ended => IDLE,
             State::Ready => Stage::Ready as usize,
-            State::OnSignal(..) | State::OnInode | State::Waking => BLOCKED,
+            State::OnSignal(..) | State::Waking => BLOCKED,
+            State::OnInode => Stage::FileLock as usize,
             State::OnTransfer(_) | State::OnFrame | State::Paused => Stage::HostQueue as usize,
             State::OnMemory => Stage::ControllerQueue as usize,
             State::Running(_) => Stage::Cache as usize,

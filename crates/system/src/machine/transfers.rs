@@ -279,7 +279,9 @@ impl Machine {
         offset: u64,
         length: u64,
     ) -> Vec<Step> {
+        let lock = self.lock_in_turn(inode, self.fixed.inode_locks.to_write());
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
+        steps.extend(lock);
         let page_bytes = 1u64 << self.fixed.page_shift;
         let end = offset.saturating_add(length);
         let clears = mode & (fallocate::PUNCH_HOLE | fallocate::ZERO_RANGE) != 0;
@@ -290,6 +292,8 @@ impl Machine {
             let there = self.paging.has_page(inode, begin >> self.fixed.page_shift);
             if clears && left > 0 && there {
                 self.paging.keep_inode(inode);
+                // It gives the lock up once more as it ends.
+                steps.extend(lock);
                 steps.push(Step::Act(Action::SpliceWrite { inode, offset: begin, left }));
             }
         }
@@ -302,6 +306,7 @@ impl Machine {
         &mut self,
         index: usize,
         action: Action,
+        now_ps: u64,
     ) -> Result<(), MachineError> {
         let Action::Allocate { inode, mode, offset, length } = action else { return Ok(()) };
         let page_bytes = 1u64 << self.fixed.page_shift;
@@ -329,6 +334,7 @@ impl Machine {
         let gone = self.paging.fallocate(inode, mode, offset, length)?;
         self.apply_effects();
         self.forget_unsynced_pages(inode, &gone);
+        self.unlock_inode(index, inode, now_ps);
         self.paging.let_go_of_inode(inode);
         Ok(())
     }

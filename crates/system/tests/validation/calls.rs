@@ -79,8 +79,12 @@ fn at_once(spec: &SystemSpec, calls: [Call; 2]) -> Sums {
     run(spec, &[[start, first].concat(), [later, second].concat()])
 }
 
-fn blocked_ns(sums: &Sums) -> f64 {
-    sums.result.time_breakdown_ns.get("blocked").copied().unwrap_or(0.0)
+/// How long threads waited for the lock of a file; a wait is counted where there is one.
+fn lock_ns(sums: &Sums) -> f64 {
+    let waits = sums.result.counters.get("file_lock_waits").copied().unwrap_or(0);
+    let waited_ns = sums.result.time_breakdown_ns.get("file_lock").copied().unwrap_or(0.0);
+    assert_eq!(waits > 0, waited_ns > 0.0, "{waits} waits, {waited_ns} ns");
+    waited_ns
 }
 
 #[test]
@@ -94,7 +98,7 @@ fn calls_that_write_a_file_in_memory_have_it_one_after_the_other() {
     let in_tmpfs = system("storage/quick", &[&tmpfs]);
     for spec in [system("hybrid/quick", &[]), system("oracle/quick", &[]), in_tmpfs] {
         let two_files = at_once(&spec, [write(0), write(1)]);
-        assert_eq!(blocked_ns(&two_files), 0.0, "{}", spec.name);
+        assert_eq!(lock_ns(&two_files), 0.0, "{}", spec.name);
         // Also one that reads and writes the same file, a pipe at a time.
         let (length, offset) = (LENGTH / 2, LENGTH / 2);
         let within = Call::CopyRange { source: 0, source_offset: 0, file: 0, offset, length };
@@ -102,15 +106,15 @@ fn calls_that_write_a_file_in_memory_have_it_one_after_the_other() {
             let one_file = at_once(&spec, [write(0), second]);
             // The second sleeps until the first has written all.
             let first_ns = of(&two_files, "write").latency_ns.p50;
-            let blocked_ns = blocked_ns(&one_file);
-            assert!(blocked_ns > 0.5 * first_ns, "{}: {second:?}: {blocked_ns}", spec.name);
+            let lock_ns = lock_ns(&one_file);
+            assert!(lock_ns > 0.5 * first_ns, "{}: {second:?}: {lock_ns}", spec.name);
         }
         let with_a_reader = at_once(&spec, [write(0), read(0)]);
-        assert_eq!(blocked_ns(&with_a_reader), 0.0, "{}", spec.name);
+        assert_eq!(lock_ns(&with_a_reader), 0.0, "{}", spec.name);
     }
     // A file that is the device itself has no such lock.
     let on_a_device = at_once(&system("storage/quick", &[]), [write(0), write(0)]);
-    assert_eq!(blocked_ns(&on_a_device), 0.0);
+    assert_eq!(lock_ns(&on_a_device), 0.0);
 }
 
 const XFS: (&str, &str) = ("storage.file_system.kind", "xfs");
@@ -195,7 +199,7 @@ fn those_who_share_a_file_have_it_together_after_one_who_had_it_alone() {
         let others = (1..=readers).map(|thread| read(thread.into()));
         let sums =
             run(&system("storage/ext4", &[&cores]), &[vec![first], others.collect()].concat());
-        assert!(blocked_ns(&sums) > 0.0);
+        assert!(lock_ns(&sums) > 0.0);
         sums.time_ps as f64
     });
     let write_ns = of(&run(&system("storage/ext4", &[&cores]), &[[open, write].concat()]), "write");
@@ -238,12 +242,52 @@ fn calls_past_the_page_cache_go_on_side_by_side_where_the_kernel_lets_them() {
     assert!(compared >= 6, "{compared}");
 }
 
+/// Linux 2.6.32 commits a file for one at a time, and nobody writes it meanwhile; it lets others read. Later ones have
+/// commits, and writes, side by side with it.
+#[test]
+fn a_commit_of_2_6_32_has_its_file_to_itself() {
+    let write = call(Call::Write { file: 0, offset: 0, length: PAGE, address: ANONYMOUS });
+    let again = Call::Write { file: 0, offset: PAGE, length: PAGE, address: ANONYMOUS };
+    let read = Call::Read { file: 0, offset: 0, length: PAGE, address: ANONYMOUS };
+    for release in ["2.6.32", "4.9"] {
+        let spec = with_file_system(Some("ext3"), release, None);
+        for second in [Call::Sync { file: 0 }, again, read] {
+            let open = call(Call::Open { file: 0, size: 64 * PAGE });
+            let spawn = call(Call::Spawn { thread: 1 });
+            let first = [open, write.clone(), spawn, call(Call::Sync { file: 0 })].concat();
+            let synced = run(&spec, std::slice::from_ref(&first));
+            // Its data are written, and its commit is under way.
+            let duration_ps = (of(&synced, "sync").latency_ns.p50 * 0.75e3) as u64;
+            let during = [call(Call::Sleep { duration_ps }), call(second)].concat();
+            let waited_ns = lock_ns(&run(&spec, &[first, during]));
+            let expected = release == "2.6.32" && second != read;
+            assert_eq!(waited_ns > 0.0, expected, "{release}: {second:?}: {waited_ns} ns");
+        }
+    }
+}
+
+/// Blocks of a file are allocated and freed by one call at a time (`ext4_fallocate`): it waits for one that writes the
+/// file, and gives the lock up when all of it is done, the parts of pages at its ends included.
+#[test]
+fn blocks_are_allocated_by_one_call_at_a_time() {
+    const LENGTH: u64 = 256 * PAGE;
+    let write = Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
+    let holes = Call::Allocate { file: 0, mode: 3, offset: 100, length: LENGTH - 200 };
+    let spec = system("storage/ext4", &[]);
+    for (first, second) in [(write, holes), (holes, holes)] {
+        let sums = at_once(&spec, [first, second]);
+        assert!(first == holes || lock_ns(&sums) > 0.0, "{first:?}");
+        let later = at_once(&spec, [second, write]);
+        assert_eq!(later.counter("file_written_bytes"), LENGTH);
+    }
+}
+
 #[test]
 fn a_read_of_xfs_sees_a_write_as_a_whole_or_not_at_all() {
     const LENGTH: u64 = 256 * PAGE;
     let write = Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
     let read = Call::Read { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
-    let waits = |sets, calls| blocked_ns(&at_once(&system("storage/ext4", &[sets]), calls)) > 0.0;
+    let waits = |sets, calls| lock_ns(&at_once(&system("storage/ext4", &[sets]), calls)) > 0.0;
     assert!(waits(&[XFS], [write, read]) && waits(&[XFS], [read, write]));
     assert!(!waits(&[XFS], [read, read]));
     assert!(!waits(&[], [write, read]) && waits(&[], [write, write]));

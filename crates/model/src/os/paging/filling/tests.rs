@@ -212,3 +212,39 @@ fn an_opening_has_its_readahead_until_it_is_closed_and_not_mapped() {
     paging.close_opening(FILE, second);
     assert!(!paging.files[&FILE].openings.iter().any(|it| it.number == second));
 }
+
+/// Two threads store to a file at random, each of its pages once. A fault that begins again when its page has come is
+/// none of readahead's business (`FAULT_FLAG_TRIED`), whoever has faulted meanwhile: a hundred misses more than hits end
+/// read-around, whether threads wait at once or one after the other.
+#[test]
+fn a_fault_that_begins_again_is_not_counted_again_whoever_faults_meanwhile() {
+    const PAIRS: u64 = 100;
+    let store = |paging: &mut Paging, thread: u32, page: u64| {
+        paging.asked_by(thread, false);
+        let fault = paging.fault(MAPPED + page, true, page, &mut Vec::new(), &|_| false);
+        fault.expect("there is room")
+    };
+    let pages_read = |at_once: bool| {
+        let mut paging = with_file(200 * PAIRS, 1);
+        for nth in 0..PAIRS {
+            let pages = [(1, 200 * nth), (2, 200 * nth + 100)];
+            for (thread, page) in pages {
+                while let Next::WaitForFrame = store(&mut paging, thread, page) {
+                    settle(&mut paging);
+                }
+                if !at_once {
+                    settle(&mut paging);
+                    assert!(matches!(store(&mut paging, thread, page), Next::Ready(_)));
+                }
+            }
+            settle(&mut paging);
+            for (thread, page) in pages {
+                assert!(matches!(store(&mut paging, thread, page), Next::Ready(_)));
+            }
+        }
+        paging.counters.readahead_pages
+    };
+    let [in_turn, at_once] = [false, true].map(pages_read);
+    assert!((99 * 31..102 * 31).contains(&in_turn), "{in_turn}");
+    assert_eq!(at_once, in_turn);
+}
