@@ -14,13 +14,15 @@ use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 const MEMORY_BYTES: u64 = 16 * MIB;
-/// `plain` is `hybrid` without prefetches; names that end in `ahead` have a prefetcher of lines at each core.
-const MACHINES: [&str; 15] = [
+/// `plain` is `hybrid` without prefetches, and `hams-le-large` has the pages of 128 KiB of its preset; names that end in
+/// `ahead` have a prefetcher of lines at each core.
+const MACHINES: [&str; 16] = [
     "oracle",
     "hybrid",
     "plain",
     "storage",
     "hams-le",
+    "hams-le-large",
     "mmap",
     "cxl-ssd",
     "flatflash-m",
@@ -53,6 +55,7 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
         "storage" | "disk" | "disk-raid" | "haste" | "ddr-block" => {
             &[l3, ("storage.dram_capacity", "6MiB")]
         }
+        "hams-le-large" => &[l2, ("hams.capacity", "10MiB"), ("dram.backup.module", "10MiB")],
         "hams-le" => &[
             l2,
             ("hams.page", "4KiB"),
@@ -81,6 +84,7 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
         "plain" => "hybrid/quick",
         "disk" => "storage/disk-7200",
         "disk-raid" | "haste" | "ddr-block" => name,
+        "hams-le-large" => "hams-le/quick",
         _ => &format!("{name}/quick"),
     };
     load(preset, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec

@@ -42,6 +42,7 @@ use crate::request::{MediumWait, Tell};
 use buffer::{Buffer, Written};
 use collect::Collection;
 use control::Command;
+use flush::LateCommands;
 use idle::Idle;
 use log::Log;
 use map::Map;
@@ -204,6 +205,7 @@ pub struct Ssd {
     turn: u32,
     /// Lanes that wait to erase a block, until what is newer than its units is in flash.
     erases: Vec<u32>,
+    late_commands: LateCommands,
     events: EventQueue<Event>,
     /// Room for what flash reports, kept to spare the allocation.
     done: Vec<nand::Done>,
@@ -294,6 +296,7 @@ impl Ssd {
             flushes: VecDeque::new(),
             turn: 0,
             erases: Vec::new(),
+            late_commands: LateCommands::NONE,
             events: EventQueue::new(),
             done: Vec::new(),
             is_warming: false,

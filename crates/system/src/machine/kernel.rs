@@ -220,12 +220,14 @@ impl Machine {
                 self.apply_effects();
                 if let Some(id) = wait {
                     self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
-                } else {
-                    let lock = self.lock_in_turn(inode, self.fixed.inode_locks.to_commit());
-                    let commit = Step::Act(Action::Commit { inode, first, past, data_only });
-                    let steps: Vec<_> = lock.into_iter().chain([commit]).collect();
-                    self.threads[self.contexts[index].thread].do_first(&steps);
+                    return Ok(());
                 }
+                let commit = Action::Commit { inode, first, past, data_only };
+                let Some(lock) = self.lock_in_turn(inode, self.fixed.inode_locks.to_commit())
+                else {
+                    return self.act_holding(index, commit, now_ps);
+                };
+                self.threads[self.contexts[index].thread].do_first(&[lock, Step::Act(commit)]);
             }
             Action::Commit { inode, first, past, data_only } => {
                 let mut work = Vec::new();
@@ -239,6 +241,9 @@ impl Machine {
                         steps
                     }
                 };
+                if steps.is_empty() {
+                    return self.act_holding(index, Action::Synced(inode), now_ps);
+                }
                 steps.push(Step::Act(Action::Synced(inode)));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }

@@ -6,6 +6,43 @@ use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
 
+/// How many pages the latest commands in detail could program, all that one can or all that there were, but for those that
+/// a flush asked for. Where writes wait for room they are not full, and what is programmed together is read together
+/// later: functional warming, where nobody waits, does by them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LateCommands {
+    pages: [u32; Self::KEPT],
+    noted: usize,
+    turns: usize,
+}
+
+impl LateCommands {
+    const KEPT: usize = 128;
+
+    /// None yet.
+    pub(super) const NONE: LateCommands =
+        LateCommands { pages: [0; Self::KEPT], noted: 0, turns: 0 };
+
+    /// Pages of the command whose turn it is.
+    #[inline]
+    fn next(&self) -> Option<u32> {
+        let known = self.noted.min(Self::KEPT);
+        (known > 0).then(|| self.pages[self.turns % known])
+    }
+
+    #[inline]
+    fn turn(&mut self) {
+        self.turns = self.turns.wrapping_add(1);
+    }
+
+    /// A command takes the place of the oldest.
+    #[inline]
+    fn note(&mut self, pages: u32) {
+        self.pages[self.noted % Self::KEPT] = pages;
+        self.noted += 1;
+    }
+}
+
 impl Ssd {
     /// Programs what is to leave the buffer, as long as there is a lane for it: what one command can
     /// program at a time.
@@ -13,9 +50,11 @@ impl Ssd {
         let page_units = self.layer.geometry().page_units;
         loop {
             // Whoever waits for flash or for room does not wait for pages to be full.
-            let waits = !self.waiting.is_empty() || !self.flushes.is_empty() || self.forced > 0;
-            let presses = !self.write_back || waits;
-            let full = if self.log.is_some() { 1 } else { page_units * self.command_pages };
+            let forces = !self.flushes.is_empty() || self.forced > 0;
+            let presses = !self.write_back || forces || !self.waiting.is_empty();
+            let late = self.late_commands.next().filter(|_| self.is_warming && !forces);
+            let command_pages = late.unwrap_or(self.command_pages);
+            let full = if self.log.is_some() { 1 } else { page_units * command_pages };
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
             if self.buffer.dirty() < least || self.map_is_behind() {
                 return;
@@ -27,19 +66,26 @@ impl Ssd {
                 continue;
             }
             let Some(first) = self.next_page() else { return };
-            self.ask_for_places(self.command_pages * page_units);
+            self.ask_for_places(command_pages * page_units);
             let mut page = Some(first);
+            let (mut pages, mut at_end) = (0, false);
             while let Some(it) = page {
                 self.program(it, page_units);
-                let ends = (it.page + 1).is_multiple_of(self.command_pages);
+                pages += 1;
+                at_end = (it.page + 1).is_multiple_of(self.command_pages);
                 page = match self.buffer.dirty() {
                     0 => None,
-                    _ if ends => None,
+                    _ if at_end || late == Some(pages) => None,
                     _ => self.layer.allocate(it.lane, Stream::Host),
                 };
                 if page.is_some() && self.stripe.lane(self.turn) == it.lane {
                     self.turn = (self.turn + 1) % self.stripe.round();
                 }
+            }
+            match late {
+                Some(_) => self.late_commands.turn(),
+                None if self.is_warming || forces => {}
+                None => self.late_commands.note(if at_end { self.command_pages } else { pages }),
             }
             self.collect(first.lane);
         }
@@ -181,3 +227,6 @@ impl Ssd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
