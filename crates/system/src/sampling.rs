@@ -713,14 +713,15 @@ fn set_time(result: &mut SystemResult, sums: &Sums) {
     let threads_ns = result.time_breakdown_ns.values().sum::<f64>() * sums.time;
     for (owner, time_ns) in &mut result.time_breakdown_ns {
         *time_ns *= match stage(owner) {
-            Some(stage) => match Cause::of(stage) {
+            Some(stage) if stage != Stage::FileLock => match Cause::of(stage) {
                 Cause::Entry => sums.factor(Cause::Entry),
                 // What threads wait for in the core is charged to lines beyond the first cache.
                 Cause::Access => sums.waits(Cause::Beyond),
                 cause => sums.waits(cause),
             },
             None if owner == "busy" => sums.instructions,
-            None => sums.time,
+            // Waiting for another thread, as that takes: on no cause.
+            _ => sums.time,
         };
     }
     let sum_ns: f64 = result.time_breakdown_ns.values().sum();

@@ -296,7 +296,7 @@ impl Ssd {
             flushes: VecDeque::new(),
             turn: 0,
             erases: Vec::new(),
-            late_commands: LateCommands::NONE,
+            late_commands: LateCommands::new(geometry.lanes),
             events: EventQueue::new(),
             done: Vec::new(),
             is_warming: false,

@@ -105,6 +105,7 @@ impl Machine {
         | Action::SpliceWrite { inode, .. }
         | Action::CopyWrite { inode, .. }
         | Action::Allocate { inode, .. }
+        | Action::LockInode(inode, _)
         | Action::Direct(DirectCall { inode, .. })
         | Action::Settle(DirectCall { inode, .. })
         | Action::Sync { inode, .. }
@@ -223,8 +224,10 @@ impl Machine {
                     return Ok(());
                 }
                 let commit = Action::Commit { inode, first, past, data_only };
-                let Some(lock) = self.lock_in_turn(inode, self.fixed.inode_locks.to_commit())
-                else {
+                // Data in the log were committed before, with the lock.
+                let hold = self.fixed.inode_locks.to_commit();
+                let hold = hold.filter(|_| !self.paging.journals_data());
+                let Some(lock) = self.lock_in_turn(inode, hold) else {
                     return self.act_holding(index, commit, now_ps);
                 };
                 self.threads[self.contexts[index].thread].do_first(&[lock, Step::Act(commit)]);
@@ -1009,6 +1012,9 @@ impl Machine {
         // `noop_fsync`, fs/libfs.c.
         if !self.paging.keeps_files_in_memory() {
             steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
+        }
+        if self.paging.journals_data() {
+            steps.extend(self.lock_in_turn(inode, self.fixed.inode_locks.to_commit()));
         }
         let Range { start: first, end: past } = pages;
         steps.push(Step::Act(Action::Sync { inode, first, past, data_only }));

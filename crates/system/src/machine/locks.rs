@@ -74,10 +74,15 @@ impl Machine {
         hold.map(|hold| Step::Act(Action::LockInode(inode, hold)))
     }
 
-    /// Where nobody waits for the store a call takes no time, and no lock.
+    /// In what comes before the region calls take no time, and no lock; what a sampled run passes over takes its time.
+    fn calls_take_no_time(&self) -> bool {
+        self.functional && !self.passes_over()
+    }
+
+    /// A thread takes the lock of a file, or what it has to wait with for it.
     fn lock(&mut self, thread: usize, inode: InodeId, hold: Option<Hold>) -> Option<Step> {
         let hold = hold?;
-        if self.nobody_waits() || self.take_lock(thread, inode, hold) {
+        if self.calls_take_no_time() || self.take_lock(thread, inode, hold) {
             return None;
         }
         Some(Step::Act(Action::LockInode(inode, hold)))
@@ -102,7 +107,7 @@ impl Machine {
     /// The thread of a hardware thread sleeps until it has the lock of a file, unless that can be had by now.
     pub(super) fn await_lock(&mut self, index: usize, inode: InodeId, hold: Hold, now_ps: u64) {
         let thread = self.contexts[index].thread;
-        if self.nobody_waits() || self.take_lock(thread, inode, hold) {
+        if self.calls_take_no_time() || self.take_lock(thread, inode, hold) {
             return;
         }
         if let Some(lock) = self.inode_locks.get_mut(&inode) {

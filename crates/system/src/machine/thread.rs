@@ -167,8 +167,8 @@ pub enum Action {
     UnlockInode(InodeId),
     /// A file whose lock is had is cut off.
     Truncate { inode: InodeId, length: u64 },
-    /// Blocks of a file are allocated, or freed (fallocate).
-    Allocate { inode: InodeId, mode: u64, offset: u64, length: u64 },
+    /// Blocks of a file are allocated, or freed (fallocate), once the parts of pages at the range's ends are cleared.
+    Allocate { inode: InodeId, mode: u64, offset: u64, length: u64, cleared: bool },
     /// A call past the page cache goes on.
     Direct(DirectCall),
     /// It has moved all its pages.

@@ -270,8 +270,7 @@ impl Machine {
         self.threads[self.contexts[index].thread].do_first(&steps);
     }
 
-    /// What a thread does to change which blocks a file has (`ext4_fallocate`): of a range that is zeroed the parts of
-    /// pages at its ends are cleared in the page cache (`ext4_zero_partial_blocks`), where the file has these pages.
+    /// What a thread does to change which blocks a file has: it has the file to itself first.
     pub(super) fn allocation_steps(
         &mut self,
         inode: InodeId,
@@ -279,9 +278,18 @@ impl Machine {
         offset: u64,
         length: u64,
     ) -> Vec<Step> {
-        let lock = self.lock_in_turn(inode, self.fixed.inode_locks.to_write());
         let mut steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
-        steps.extend(lock);
+        self.paging.keep_inode(inode);
+        steps.extend(self.lock_in_turn(inode, self.fixed.inode_locks.to_write()));
+        let cleared = false;
+        steps.push(Step::Act(Action::Allocate { inode, mode, offset, length, cleared }));
+        steps
+    }
+
+    /// Of a range that is zeroed the parts of pages at its ends are cleared in the page cache
+    /// (`ext4_zero_partial_blocks`), where the file has these pages.
+    fn clear_ends(&mut self, inode: InodeId, mode: u64, offset: u64, length: u64) -> Vec<Step> {
+        let mut steps = Vec::new();
         let page_bytes = 1u64 << self.fixed.page_shift;
         let end = offset.saturating_add(length);
         let clears = mode & (fallocate::PUNCH_HOLE | fallocate::ZERO_RANGE) != 0;
@@ -293,12 +301,10 @@ impl Machine {
             if clears && left > 0 && there {
                 self.paging.keep_inode(inode);
                 // It gives the lock up once more as it ends.
-                steps.extend(lock);
+                steps.extend(self.lock_in_turn(inode, self.fixed.inode_locks.to_write()));
                 steps.push(Step::Act(Action::SpliceWrite { inode, offset: begin, left }));
             }
         }
-        self.paging.keep_inode(inode);
-        steps.push(Step::Act(Action::Allocate { inode, mode, offset, length }));
         steps
     }
 
@@ -308,7 +314,18 @@ impl Machine {
         action: Action,
         now_ps: u64,
     ) -> Result<(), MachineError> {
-        let Action::Allocate { inode, mode, offset, length } = action else { return Ok(()) };
+        let Action::Allocate { inode, mode, offset, length, cleared } = action else {
+            return Ok(());
+        };
+        let rest = Action::Allocate { inode, mode, offset, length, cleared: true };
+        if !cleared {
+            let mut steps = self.clear_ends(inode, mode, offset, length);
+            if !steps.is_empty() {
+                steps.push(Step::Act(rest));
+                self.threads[self.contexts[index].thread].do_first(&steps);
+                return Ok(());
+            }
+        }
         let page_bytes = 1u64 << self.fixed.page_shift;
         let moves = mode & (fallocate::COLLAPSE_RANGE | fallocate::INSERT_RANGE) != 0;
         if moves && self.followed.is_some() {
@@ -328,7 +345,7 @@ impl Machine {
             self.apply_effects();
         }
         if let Some(id) = wait {
-            self.proceed(index, Next::Wait(id), work, action, |_| Vec::new());
+            self.proceed(index, Next::Wait(id), work, rest, |_| Vec::new());
             return Ok(());
         }
         let gone = self.paging.fallocate(inode, mode, offset, length)?;

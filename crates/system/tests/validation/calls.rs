@@ -249,8 +249,13 @@ fn a_commit_of_2_6_32_has_its_file_to_itself() {
     let write = call(Call::Write { file: 0, offset: 0, length: PAGE, address: ANONYMOUS });
     let again = Call::Write { file: 0, offset: PAGE, length: PAGE, address: ANONYMOUS };
     let read = Call::Read { file: 0, offset: 0, length: PAGE, address: ANONYMOUS };
-    for release in ["2.6.32", "4.9"] {
-        let spec = with_file_system(Some("ext3"), release, None);
+    for (release, mode) in
+        [("2.6.32", "ordered"), ("4.9", "ordered"), ("2.6.32", "data"), ("4.9", "data")]
+    {
+        let mut spec = with_file_system(Some("ext3"), release, None);
+        let storage = spec.storage.as_mut().expect("it has a store");
+        let files = storage.file_system.as_mut().expect("it has a file system");
+        files.journal = serde_json::from_value(mode.into()).expect("it is a mode");
         for second in [Call::Sync { file: 0 }, again, read] {
             let open = call(Call::Open { file: 0, size: 64 * PAGE });
             let spawn = call(Call::Spawn { thread: 1 });
@@ -261,8 +266,34 @@ fn a_commit_of_2_6_32_has_its_file_to_itself() {
             let during = [call(Call::Sleep { duration_ps }), call(second)].concat();
             let waited_ns = lock_ns(&run(&spec, &[first, during]));
             let expected = release == "2.6.32" && second != read;
-            assert_eq!(waited_ns > 0.0, expected, "{release}: {second:?}: {waited_ns} ns");
+            assert_eq!(waited_ns > 0.0, expected, "{release}, {mode}: {second:?}: {waited_ns} ns");
         }
+    }
+}
+
+/// Blocks are freed behind a call that cuts the file off, both while a third writes it: what is cleared at the ends of
+/// the range is known when it is their turn, and the file stays as short as it was made.
+#[test]
+fn what_is_cleared_at_the_ends_of_a_hole_is_decided_with_the_lock() {
+    const LENGTH: u64 = 256 * PAGE;
+    let open = call(Call::Open { file: 0, size: LENGTH });
+    let spawn = [1u32, 2].into_iter().flat_map(|thread| call(Call::Spawn { thread }));
+    let write = call(Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS });
+    let wait = |thread| call(Call::Wait { thread, sequence: 1 });
+    let read = call(Call::Read { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS });
+    let later = |ps, own| {
+        let sleep = call(Call::Sleep { duration_ps: ps });
+        [sleep, call(own), call(Call::Signal { sequence: 1 })].concat()
+    };
+    let cut = Call::Truncate { file: 0, length: 0 };
+    let hole = Call::Allocate { file: 0, mode: 3, offset: 100, length: LENGTH - 200 };
+    for preset in ["storage/ext4", "oracle/quick"] {
+        let spec = system(preset, &[&[("processor.cores", "4")]]);
+        let first = [open.clone(), spawn.clone().collect(), write.clone(), wait(1), wait(2)];
+        let first = [first.concat(), read.clone()].concat();
+        let sums = run(&spec, &[first, later(1_000_000, cut), later(2_000_000, hole)]);
+        assert_eq!(sums.result.counters["file_lock_waits"], 2, "{preset}");
+        assert_eq!(sums.counter("file_read_bytes"), 0, "{preset}");
     }
 }
 

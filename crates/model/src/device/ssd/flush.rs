@@ -6,40 +6,56 @@ use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
 
-/// How many pages the latest commands in detail could program, all that one can or all that there were, but for those that
-/// a flush asked for. Where writes wait for room they are not full, and what is programmed together is read together
-/// later: functional warming, where nobody waits, does by them.
+/// How many units commands in detail could program of late, all that one can or all that there were, but for those that a
+/// flush asked for. Where writes wait for room they are not full, and perhaps not even their pages. What is programmed together is read together later, and
+/// overwritten together, which decides what collection moves: functional warming, where nobody waits, does by them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LateCommands {
-    pages: [u32; Self::KEPT],
+    /// Of every eighth of them.
+    units: [u16; Self::KEPT],
     noted: usize,
     turns: usize,
+    /// Commands since it was last warmed.
+    commands: u32,
+    /// So many of them are not yet as those behind them: what waits has to come to be first.
+    settling: u32,
 }
 
 impl LateCommands {
     const KEPT: usize = 128;
+    const EACH: u32 = 1;
+    /// Commands of each lane behind warming that tell nothing.
+    const SETTLING: u32 = 8;
 
-    /// None yet.
-    pub(super) const NONE: LateCommands =
-        LateCommands { pages: [0; Self::KEPT], noted: 0, turns: 0 };
+    /// None yet, of a drive with so many lanes.
+    pub(super) fn new(lanes: u32) -> LateCommands {
+        let settling = Self::SETTLING.saturating_mul(lanes);
+        // Nothing was warmed yet.
+        let commands = settling;
+        LateCommands { units: [0; Self::KEPT], noted: 0, turns: 0, commands, settling }
+    }
 
-    /// Pages of the command whose turn it is.
+    /// Units of the command whose turn it is.
     #[inline]
     fn next(&self) -> Option<u32> {
         let known = self.noted.min(Self::KEPT);
-        (known > 0).then(|| self.pages[self.turns % known])
+        (known > 0).then(|| u32::from(self.units[self.turns % known]))
     }
 
     #[inline]
     fn turn(&mut self) {
         self.turns = self.turns.wrapping_add(1);
+        self.commands = 0;
     }
 
     /// A command takes the place of the oldest.
     #[inline]
-    fn note(&mut self, pages: u32) {
-        self.pages[self.noted % Self::KEPT] = pages;
-        self.noted += 1;
+    fn note(&mut self, units: u32) {
+        self.commands = self.commands.wrapping_add(1).max(1);
+        if self.commands > self.settling && self.commands.is_multiple_of(Self::EACH) {
+            self.units[self.noted % Self::KEPT] = units.min(u16::MAX.into()) as u16;
+            self.noted = self.noted.wrapping_add(1);
+        }
     }
 }
 
@@ -53,8 +69,9 @@ impl Ssd {
             let forces = !self.flushes.is_empty() || self.forced > 0;
             let presses = !self.write_back || forces || !self.waiting.is_empty();
             let late = self.late_commands.next().filter(|_| self.is_warming && !forces);
-            let command_pages = late.unwrap_or(self.command_pages);
-            let full = if self.log.is_some() { 1 } else { page_units * command_pages };
+            let command_units = page_units * self.command_pages;
+            let most = late.unwrap_or(command_units);
+            let full = if self.log.is_some() { 1 } else { most };
             let least = if presses { 1 } else { full.max(self.flush_above + 1) };
             if self.buffer.dirty() < least || self.map_is_behind() {
                 return;
@@ -66,16 +83,15 @@ impl Ssd {
                 continue;
             }
             let Some(first) = self.next_page() else { return };
-            self.ask_for_places(command_pages * page_units);
+            self.ask_for_places(most);
             let mut page = Some(first);
-            let (mut pages, mut at_end) = (0, false);
+            let mut units = 0;
             while let Some(it) = page {
-                self.program(it, page_units);
-                pages += 1;
-                at_end = (it.page + 1).is_multiple_of(self.command_pages);
+                units += self.program(it, page_units, most - units);
+                let at_end = (it.page + 1).is_multiple_of(self.command_pages);
                 page = match self.buffer.dirty() {
                     0 => None,
-                    _ if at_end || late == Some(pages) => None,
+                    _ if at_end || units == most => None,
                     _ => self.layer.allocate(it.lane, Stream::Host),
                 };
                 if page.is_some() && self.stripe.lane(self.turn) == it.lane {
@@ -85,7 +101,8 @@ impl Ssd {
             match late {
                 Some(_) => self.late_commands.turn(),
                 None if self.is_warming || forces => {}
-                None => self.late_commands.note(if at_end { self.command_pages } else { pages }),
+                // Of one that nobody presses the lane has perhaps no room for all.
+                None => self.late_commands.note(if presses { units } else { command_units }),
             }
             self.collect(first.lane);
         }
@@ -155,10 +172,10 @@ impl Ssd {
         self.change_lane(lane, |work| work.lacks_room = false);
     }
 
-    /// Programs a page with the oldest of what is dirty.
-    fn program(&mut self, page: Page, page_units: u32) {
+    /// Programs a page with the oldest of what is dirty, with so many units at most; how many.
+    fn program(&mut self, page: Page, page_units: u32, most: u32) -> u32 {
         let (mut first, mut last, mut count) = (NONE, NONE, 0);
-        while count < page_units
+        while count < page_units.min(most)
             && let Some(entry) = self.buffer.flush()
         {
             let place = self.layer.geometry().place(page, count);
@@ -181,6 +198,7 @@ impl Ssd {
         self.programming += 1;
         let job = self.jobs.insert(Job::Flush { page, first });
         self.operate(job, Kind::Program, page, page_units, false);
+        count
     }
 
     /// What the buffer had, from this entry on, is in flash.

@@ -211,7 +211,7 @@ impl Paging {
     }
 
     /// Whether data go through the file system's log.
-    pub(super) fn journals_data(&self) -> bool {
+    pub fn journals_data(&self) -> bool {
         self.file_system.as_ref().is_some_and(FileSystem::journals_data)
     }
 

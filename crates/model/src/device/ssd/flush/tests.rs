@@ -7,7 +7,7 @@ use tierscope_kernel::Random;
 use tierscope_units::Size;
 
 const PAGES: u64 = 256;
-const WRITES: u64 = 600;
+const WRITES: u64 = 20_000;
 
 fn write(random: &mut Random) -> PageAccess {
     PageAccess { whole: true, ..page_access(0, random.below(PAGES), true) }
@@ -27,32 +27,47 @@ fn written_in_detail(drive: &mut Ssd, random: &mut Random) -> u64 {
     now_ps
 }
 
-/// Pages that a command programs in the mean while as much is written without time.
-fn warmed(drive: &mut Ssd, random: &mut Random, now_ps: u64) -> f64 {
-    let before = (drive.layer.counts().host_units, drive.late_commands.turns);
-    (0..WRITES).for_each(|nth| drive.warm(now_ps + nth * US, write(random)));
-    let pages = drive.layer.counts().host_units - before.0;
-    pages as f64 / (drive.late_commands.turns - before.1) as f64
+/// A drive whose flash programs pages of so much by four planes, and whose buffer may have so many writes.
+fn drive(flash_page: u64, dirty_pages: u64) -> Ssd {
+    let page = Size::from_bytes(flash_page);
+    let nand = NandSpec { page, planes: 4, blocks: 64, multi_plane_programs: true, ..nand() };
+    let [dirty, capacity] = [dirty_pages, 64].map(|pages| Size::from_bytes(pages * 4096));
+    let buffer = SsdBufferSpec { dirty, capacity, ..spec().buffer };
+    Ssd::new(&checked(SsdSpec { nand, buffer, ..spec() }))
 }
 
-/// Where writes wait for room, commands program the few pages that there are, and so they do without time afterwards.
+/// Where writes wait for room, commands program the few units that there are, and so they do without time afterwards.
 #[test]
-fn a_command_without_time_programs_as_many_pages_as_the_latest_in_detail() {
-    let nand = NandSpec { planes: 4, blocks: 64, multi_plane_programs: true, ..nand() };
-    for dirty_pages in [4, 48] {
-        let dirty = Size::from_bytes(dirty_pages * 4096);
-        let buffer =
-            SsdBufferSpec { dirty, capacity: Size::from_bytes(64 * 4096), ..spec().buffer };
-        let spec = checked(SsdSpec { nand: nand.clone(), buffer, ..spec() });
-        let (mut drive, mut random) = (Ssd::new(&spec), Random::stream(1, "pages"));
+fn a_command_without_time_programs_as_much_as_the_latest_in_detail() {
+    for (flash_page, dirty_pages, fills) in
+        [(4096, 4, false), (4096, 48, true), (16384, 4, false), (16384, 6, false)]
+    {
+        let (mut drive, mut random) = (drive(flash_page, dirty_pages), Random::stream(1, "pages"));
+        let written = |drive: &Ssd| {
+            let counts = drive.layer.counts();
+            counts.host_units as f64 / (counts.host_units + counts.padded_units) as f64
+        };
         assert_eq!(drive.late_commands.next(), None);
         let now_ps = written_in_detail(&mut drive, &mut random);
-        let noted = drive.late_commands.noted;
-        assert!(noted > LateCommands::KEPT, "{noted}");
-        let in_detail = drive.layer.counts().host_units as f64 / noted as f64;
-        let warmed = warmed(&mut drive, &mut random, now_ps);
-        println!("{dirty_pages} dirty pages: {in_detail} a command, {warmed} without time");
-        assert!((warmed / in_detail - 1.0).abs() < 0.1, "{warmed} for {in_detail}");
-        assert_eq!(in_detail < 2.0, dirty_pages == 4, "{in_detail}");
+        let late = &drive.late_commands;
+        assert!(late.noted > LateCommands::KEPT, "{}", late.noted);
+        let units = drive.layer.counts().host_units;
+        let commands = late.commands - late.settling;
+        let (in_detail, share) = (units as f64 / f64::from(commands), written(&drive));
+        let padded = drive.layer.counts().padded_units;
+
+        let turns = drive.late_commands.turns;
+        (0..WRITES).for_each(|nth| drive.warm(now_ps + nth * US, write(&mut random)));
+        let warmed_units = (drive.layer.counts().host_units - units) as f64;
+        let warmed_padded = (drive.layer.counts().padded_units - padded) as f64;
+        let warmed = warmed_units / (drive.late_commands.turns - turns) as f64;
+        let warmed_share = warmed_units / (warmed_units + warmed_padded);
+        let name = format!("{flash_page} B, {dirty_pages} dirty pages");
+        println!(
+            "{name}: {in_detail} units a command, {warmed} without time; {share}, {warmed_share} full"
+        );
+        assert!((warmed / in_detail - 1.0).abs() < 0.1, "{name}: {warmed} for {in_detail}");
+        assert!((warmed_share / share - 1.0).abs() < 0.1, "{name}: {warmed_share} for {share}");
+        assert_eq!(in_detail > 3.0, fills, "{name}: {in_detail}");
     }
 }
