@@ -150,7 +150,8 @@ def test_a_recording_of_windows_is_sampled_wherever_it_is_used(
     complete = ts.run("oracle/quick", f"trace:{tmp_path / 'whole.tst'}")["oracle/quick"]
     assert complete["recorded_windows"] is None
     times = complete["time_breakdown_ns"]
-    waited_ns = sum(ns for owner, ns in times.items() if owner not in ("file_lock", "blocked", "idle"))
+    elsewhere = ("file_lock", "blocked", "idle")
+    waited_ns = sum(ns for owner, ns in times.items() if owner not in elsewhere)
     estimate, half = told["thread_time_s"], told["half_widths"]["thread_time"]
     assert estimate is not None
     # The program is alike from its beginning to its end, but for its start, which is there whole.

@@ -2,7 +2,8 @@
 //!
 //! The drive goes through the same steps as ever, but each operation on flash ends as it begins, and
 //! nothing else takes time: map, buffer, logs, collection and wear are those of the same requests one by
-//! one. What flash has under way when warming begins ends then.
+//! one. Behind detail in which writes waited for room, commands program as much as they did there
+//! (`flush.rs`). What flash has under way when warming begins ends then.
 
 use super::control::Command;
 use super::{Access, NONE, Ssd};
