@@ -63,9 +63,6 @@ fn a_command_without_time_programs_as_much_as_the_latest_in_detail() {
         let warmed = warmed_units / (drive.late_commands.turns - turns) as f64;
         let warmed_share = warmed_units / (warmed_units + warmed_padded);
         let name = format!("{flash_page} B, {dirty_pages} dirty pages");
-        println!(
-            "{name}: {in_detail} units a command, {warmed} without time; {share}, {warmed_share} full"
-        );
         assert!((warmed / in_detail - 1.0).abs() < 0.1, "{name}: {warmed} for {in_detail}");
         assert!((warmed_share / share - 1.0).abs() < 0.1, "{name}: {warmed_share} for {share}");
         assert_eq!(in_detail > 3.0, fills, "{name}: {in_detail}");
