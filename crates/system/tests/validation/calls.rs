@@ -304,8 +304,10 @@ fn blocks_are_allocated_by_one_call_at_a_time() {
     const LENGTH: u64 = 256 * PAGE;
     let write = Call::Write { file: 0, offset: 0, length: LENGTH, address: ANONYMOUS };
     let holes = Call::Allocate { file: 0, mode: 3, offset: 100, length: LENGTH - 200 };
+    // Of whole pages, nothing is cleared at the ends.
+    let whole = Call::Allocate { file: 0, mode: 3, offset: PAGE, length: 16 * PAGE };
     let spec = system("storage/ext4", &[]);
-    for (first, second) in [(write, holes), (holes, holes)] {
+    for (first, second) in [(write, holes), (write, whole), (holes, holes)] {
         let sums = at_once(&spec, [first, second]);
         assert!(first == holes || lock_ns(&sums) > 0.0, "{first:?}");
         let later = at_once(&spec, [second, write]);
