@@ -224,10 +224,7 @@ impl Machine {
                     return Ok(());
                 }
                 let commit = Action::Commit { inode, first, past, data_only };
-                // Data in the log were committed before, with the lock.
-                let hold = self.fixed.inode_locks.to_commit();
-                let hold = hold.filter(|_| !self.paging.journals_data());
-                let Some(lock) = self.lock_in_turn(inode, hold) else {
+                let Some(lock) = self.lock_to_commit(inode, false) else {
                     return self.act_holding(index, commit, now_ps);
                 };
                 self.threads[self.contexts[index].thread].do_first(&[lock, Step::Act(commit)]);
@@ -1013,9 +1010,7 @@ impl Machine {
         if !self.paging.keeps_files_in_memory() {
             steps = path_steps(Stage::FileSystem, self.os.paths.file_system, 1);
         }
-        if self.paging.journals_data() {
-            steps.extend(self.lock_in_turn(inode, self.fixed.inode_locks.to_commit()));
-        }
+        steps.extend(self.lock_to_commit(inode, true));
         let Range { start: first, end: past } = pages;
         steps.push(Step::Act(Action::Sync { inode, first, past, data_only }));
         steps

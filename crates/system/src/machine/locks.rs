@@ -74,6 +74,12 @@ impl Machine {
         hold.map(|hold| Step::Act(Action::LockInode(inode, hold)))
     }
 
+    /// It takes it to commit the file, before its data are written or behind that: data in the log are committed themselves.
+    pub(super) fn lock_to_commit(&self, inode: InodeId, before_data: bool) -> Option<Step> {
+        let hold = self.fixed.inode_locks.to_commit();
+        self.lock_in_turn(inode, hold.filter(|_| self.paging.journals_data() == before_data))
+    }
+
     /// In what comes before the region calls take no time, and no lock; what a sampled run passes over takes its time.
     fn calls_take_no_time(&self) -> bool {
         self.functional && !self.passes_over()

@@ -6,33 +6,30 @@ use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
 use tierscope_kernel::Stage;
 
-/// How many units commands in detail could program of late, all that one can or all that there were, but for those that a
-/// flush asked for. Where writes wait for room they are not full, and perhaps not even their pages. What is programmed together is read together later, and
-/// overwritten together, which decides what collection moves: functional warming, where nobody waits, does by them.
+/// How many units the latest commands in detail programmed, or could have where nobody pressed them, but for those that a
+/// flush asked for. Where writes wait for room commands are not full, and perhaps not even their pages. What is programmed
+/// together is read together later, and overwritten together, which decides what collection moves: functional warming, where
+/// nobody waits, does by them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LateCommands {
-    /// Of every eighth of them.
     units: [u16; Self::KEPT],
     noted: usize,
     turns: usize,
-    /// Commands since it was last warmed.
-    commands: u32,
-    /// So many of them are not yet as those behind them: what waits has to come to be first.
+    /// So many that come next tell nothing: what waits has to come to be first.
+    unsettled: u32,
+    /// As many as that behind warming.
     settling: u32,
 }
 
 impl LateCommands {
     const KEPT: usize = 128;
-    const EACH: u32 = 1;
-    /// Commands of each lane behind warming that tell nothing.
+    /// Of each lane behind warming.
     const SETTLING: u32 = 8;
 
     /// None yet, of a drive with so many lanes.
     pub(super) fn new(lanes: u32) -> LateCommands {
         let settling = Self::SETTLING.saturating_mul(lanes);
-        // Nothing was warmed yet.
-        let commands = settling;
-        LateCommands { units: [0; Self::KEPT], noted: 0, turns: 0, commands, settling }
+        LateCommands { units: [0; Self::KEPT], noted: 0, turns: 0, unsettled: 0, settling }
     }
 
     /// Units of the command whose turn it is.
@@ -44,17 +41,19 @@ impl LateCommands {
 
     #[inline]
     fn turn(&mut self) {
-        self.turns = self.turns.wrapping_add(1);
-        self.commands = 0;
+        self.turns += 1;
+        self.unsettled = self.settling;
     }
 
     /// A command takes the place of the oldest.
     #[inline]
     fn note(&mut self, units: u32) {
-        self.commands = self.commands.wrapping_add(1).max(1);
-        if self.commands > self.settling && self.commands.is_multiple_of(Self::EACH) {
-            self.units[self.noted % Self::KEPT] = units.min(u16::MAX.into()) as u16;
-            self.noted = self.noted.wrapping_add(1);
+        match self.unsettled.checked_sub(1) {
+            Some(left) => self.unsettled = left,
+            None => {
+                self.units[self.noted % Self::KEPT] = units.min(u16::MAX.into()) as u16;
+                self.noted += 1;
+            }
         }
     }
 }
@@ -68,7 +67,8 @@ impl Ssd {
             // Whoever waits for flash or for room does not wait for pages to be full.
             let forces = !self.flushes.is_empty() || self.forced > 0;
             let presses = !self.write_back || forces || !self.waiting.is_empty();
-            let late = self.late_commands.next().filter(|_| self.is_warming && !forces);
+            let by_late = self.is_warming && !forces;
+            let late = if by_late { self.late_commands.next() } else { None };
             let command_units = page_units * self.command_pages;
             let most = late.unwrap_or(command_units);
             let full = if self.log.is_some() { 1 } else { most };

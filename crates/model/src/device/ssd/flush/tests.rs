@@ -49,11 +49,10 @@ fn a_command_without_time_programs_as_much_as_the_latest_in_detail() {
         };
         assert_eq!(drive.late_commands.next(), None);
         let now_ps = written_in_detail(&mut drive, &mut random);
-        let late = &drive.late_commands;
-        assert!(late.noted > LateCommands::KEPT, "{}", late.noted);
+        let commands = drive.late_commands.noted;
+        assert!(commands > LateCommands::KEPT, "{commands}");
         let units = drive.layer.counts().host_units;
-        let commands = late.commands - late.settling;
-        let (in_detail, share) = (units as f64 / f64::from(commands), written(&drive));
+        let (in_detail, share) = (units as f64 / commands as f64, written(&drive));
         let padded = drive.layer.counts().padded_units;
 
         let turns = drive.late_commands.turns;
