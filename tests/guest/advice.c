@@ -15,6 +15,10 @@
 #define MADV_POPULATE_READ 22
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLD
+#define MADV_COLD 20
+#define MADV_PAGEOUT 21
+#endif
 
 int main(int argc, char **argv)
 {
@@ -35,6 +39,9 @@ int main(int argc, char **argv)
     CHECK(mprotect(memory + 65536, 4096, PROT_READ) == 0);
     CHECK(madvise(memory, 8192, MADV_POPULATE_READ) == 0);
     CHECK(madvise(memory, 4096, MADV_POPULATE_WRITE) == 0);
+    CHECK(madvise(memory, 8192, MADV_FREE) == 0);
+    CHECK(madvise(memory, 4096, MADV_COLD) == 0);
+    CHECK(madvise(memory + 4096, 4096, MADV_PAGEOUT) == 0);
     LOCKS(mlock(memory + 100, 4000) == 0);
     LOCKS(syscall(SYS_mlock2, memory + 8192, 4096, 1) == 0);
     CHECK(munlock(memory + 4095, 2) == 0);

@@ -34,9 +34,14 @@ impl Target {
         Target::of_kind(directory, path, follow, &[libc::S_IFREG])
     }
 
-    /// The same of a file or a directory.
+    /// The same of a file or a directory, but for links.
     pub fn find_any(directory: i32, path: &CStr) -> Option<Target> {
-        Target::of_kind(directory, path, false, &[libc::S_IFREG, libc::S_IFDIR])
+        Target::find_either(directory, path, false)
+    }
+
+    /// The same of a file or a directory.
+    pub fn find_either(directory: i32, path: &CStr, follow: bool) -> Option<Target> {
+        Target::of_kind(directory, path, follow, &[libc::S_IFREG, libc::S_IFDIR])
     }
 
     /// The directory that a path stands for.

@@ -66,8 +66,9 @@ pub struct ThreadCalls {
     /// File that the call gives another name, plus one, and the directory of the name that it gives or takes, plus one.
     moving: u64,
     parent: u64,
-    /// The call makes the file that it opens, if that is not there.
+    /// The call makes the file that it opens, if that is not there; and that was there already.
     makes: bool,
+    existed: bool,
     /// Of a file that the call empties as it opens it, its size plus one; of one that it deletes its size.
     size: u64,
 }
@@ -399,6 +400,19 @@ fn leave_successful(recorder: &Recorder, slot: &mut Slot, result: u64, out: &mut
         libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 | libc::SYS_creat => {
             opened(recorder, slot.calls(), result as i32, out);
         }
+        libc::SYS_stat | libc::SYS_lstat | libc::SYS_access => {
+            let follows = number != libc::SYS_lstat;
+            asked(recorder, (libc::AT_FDCWD, a[0]), follows, out);
+        }
+        libc::SYS_newfstatat | libc::SYS_faccessat | libc::SYS_faccessat2 | libc::SYS_statx => {
+            let flags = match number {
+                libc::SYS_statx => a[2],
+                libc::SYS_faccessat => 0,
+                _ => a[3],
+            };
+            let follows = flags & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
+            asked(recorder, (descriptor, a[1]), follows, out);
+        }
         libc::SYS_unlink
         | libc::SYS_unlinkat
         | libc::SYS_rmdir
@@ -571,7 +585,11 @@ fn advice(a: [u64; 6]) -> Option<Call> {
         libc::MADV_RANDOM => Advice::Random,
         libc::MADV_SEQUENTIAL => Advice::Sequential,
         libc::MADV_WILLNEED => Advice::WillNeed,
-        libc::MADV_DONTNEED | libc::MADV_FREE => Advice::DontNeed,
+        libc::MADV_DONTNEED => Advice::DontNeed,
+        libc::MADV_FREE => Advice::Free,
+        libc::MADV_COLD => Advice::Cold,
+        libc::MADV_PAGEOUT => Advice::PageOut,
+        libc::MADV_REMOVE => Advice::Remove,
         libc::MADV_HUGEPAGE => Advice::Huge,
         libc::MADV_NOHUGEPAGE => Advice::NoHuge,
         _ => return None,
@@ -594,13 +612,19 @@ fn enter_open(recorder: &Recorder, slot: &mut Slot) {
         },
     };
     drop(process);
-    slot.calls().makes = flags & libc::O_CREAT as u64 != 0 || number == libc::SYS_creat;
-    if flags & libc::O_TRUNC as u64 == 0 {
+    let has = |flag: i32| flags & flag as u64 != 0;
+    let makes = has(libc::O_CREAT) || number == libc::SYS_creat;
+    (slot.calls().makes, slot.calls().existed) = (makes, !makes);
+    if !has(libc::O_TRUNC) && (!makes || has(libc::O_EXCL)) {
         return;
     }
     let process = recorder.process();
     let path = process.read_path(path);
     let target = path.and_then(|path| Target::find(directory, &path, true));
+    slot.calls().existed = target.is_some();
+    if !has(libc::O_TRUNC) {
+        return;
+    }
     slot.calls().size = target.map_or(0, |target| target.status.st_size.max(0) as u64 + 1);
 }
 
@@ -610,17 +634,35 @@ fn opened(recorder: &Recorder, calls: &ThreadCalls, descriptor: i32, out: &mut V
         let mut process = recorder.process();
         process.descriptors.forget(descriptor);
         let (open, new) = process.descriptors.look_up_of(descriptor, emptied);
-        let is_new = new.is_some();
+        let is_told = new.is_some() && (calls.makes || calls.existed);
         announce(recorder, new);
-        let above =
-            if is_new && calls.makes { descriptors::directory_above(descriptor) } else { None };
+        let above = if is_told { descriptors::directory_above(descriptor) } else { None };
         (open.file, above.map(|above| number_of(recorder, &mut process, &above)))
     };
     let Some(file) = file else { return };
-    out.extend(above.map(|parent| Call::Within { file, parent, size: 0 }));
     let size = emptied.unwrap_or_else(|| descriptors::size_bytes(descriptor));
+    out.extend(above.map(|parent| match calls.existed {
+        true => Call::Exists { file, parent, size, directory: 0 },
+        false => Call::Within { file, parent, size: 0 },
+    }));
     out.push(Call::Open { file, size });
     out.extend(emptied.map(|_| Call::Truncate { file, length: 0 }));
+}
+
+/// A call has asked by a path what a file or a directory is; an empty path asks of the descriptor itself, whose inode is
+/// in memory.
+fn asked(recorder: &Recorder, (directory, path): (i32, u64), follows: bool, out: &mut Vec<Call>) {
+    let mut process = recorder.process();
+    let Some(path) = process.read_path(path).filter(|path| !path.is_empty()) else { return };
+    let Some(target) = Target::find_either(directory, &path, follows) else { return };
+    let (file, is_new) = tell(recorder, &mut process, &target);
+    if is_new {
+        let above = Target::parent(directory, &path);
+        let parent = above.map_or(NO_FILE, |above| number_of(recorder, &mut process, &above));
+        let (size, directory) = (target.size_bytes(), u64::from(target.is_directory()));
+        out.push(Call::Exists { file, parent, size, directory });
+    }
+    out.push(Call::Stat { file });
 }
 
 /// The number of a file or directory, which is announced where it is new.

@@ -153,19 +153,22 @@ fn advice_on_a_file_and_memory_that_is_locked_or_asked_for_are_recorded_as_such(
     let [read, write] = POPULATE;
     assert_eq!(map(&memory[0]), (1 << 20, MAP_NO_ACCESS));
     assert_eq!(
-        memory[1..5],
+        memory[1..8],
         [
             Call::Protect { address, length: 65536, flags: MAP_WRITABLE },
             Call::Protect { address: address + 65536, length: 4096, flags: 0 },
             Call::Populate { address, length: 8192, how: read },
             Call::Populate { address, length: 4096, how: write },
+            Call::Advise { address, length: 8192, advice: Advice::Free as u64 },
+            Call::Advise { address, length: 4096, advice: Advice::Cold as u64 },
+            Call::Advise { address: address + 4096, length: 4096, advice: Advice::PageOut as u64 },
         ]
     );
     if status == NO_LOCKS {
         return;
     }
     assert_eq!(
-        memory[5..8],
+        memory[8..11],
         [
             Call::Lock { address, length: 8192, flags: 0 },
             Call::Lock { address: address + 8192, length: 4096, flags: LOCK_ON_FAULT },
@@ -173,10 +176,10 @@ fn advice_on_a_file_and_memory_that_is_locked_or_asked_for_are_recorded_as_such(
         ],
         "whole pages"
     );
-    assert_eq!(map(&memory[8]), (8192, MAP_WRITABLE | MAP_LOCKED | MAP_POPULATE));
-    assert_eq!(map(&memory[9]), (8192, MAP_WRITABLE));
+    assert_eq!(map(&memory[11]), (8192, MAP_WRITABLE | MAP_LOCKED | MAP_POPULATE));
+    assert_eq!(map(&memory[12]), (8192, MAP_WRITABLE));
     let all = |flags| Call::LockAll { process: 0, flags };
-    assert_eq!(memory[10..], [all(1), all(0)]);
+    assert_eq!(memory[13..], [all(1), all(0)]);
 }
 
 /// Of a file system that cannot allocate blocks.
@@ -383,4 +386,51 @@ fn the_heap_grows_like_a_mapping_and_sleep_has_its_length() {
     });
     assert!(grown, "sbrk of a MiB: {calls:?}");
     assert!(calls.contains(&Call::Sleep { duration_ps: 5_000_000_000 }));
+}
+
+#[test]
+fn what_is_asked_of_files_is_recorded_and_an_empty_one_that_is_there_is_not_made() {
+    needs_qemu!();
+    let directory = scratch_file("asked");
+    std::fs::create_dir(&directory).unwrap();
+    for (name, bytes) in [("empty", 0), ("some", 100), ("also", 0)] {
+        std::fs::write(directory.join(name), vec![0; bytes]).unwrap();
+    }
+    let recording = record(&guest("asked"), &[directory.to_str().unwrap()]);
+    std::fs::remove_dir_all(&directory).unwrap();
+    assert_eq!(recording.report.exit_status, 0);
+    let whole = directory.to_str().unwrap();
+    let names: Vec<&str> = recording.files.iter().map(|file| file.name.as_str()).collect();
+    let which = |file: FileId| names[file as usize].strip_prefix(whole);
+    let told = |call: &Call| match *call {
+        Call::Exists { file, parent, size, directory } => {
+            let kind = if directory == 0 { "file" } else { "directory" };
+            let above = which(parent).map_or(String::new(), |above| format!(" in {above}"));
+            which(file).map(|file| format!("{kind} {file} of {size}{above}"))
+        }
+        Call::Within { file, parent, size } => {
+            let (file, above) = (which(file)?, which(parent)?);
+            Some(format!("new {file} of {size} in {above}"))
+        }
+        Call::Open { file, size } => which(file).map(|file| format!("open {file} of {size}")),
+        Call::Stat { file } => which(file).map(|file| format!("ask of {file}")),
+        _ => None,
+    };
+    let told: Vec<String> = recording.calls().iter().filter_map(told).collect();
+    assert_eq!(
+        told,
+        [
+            "file /empty of 0 in /",
+            "open /empty of 0",
+            "file /also of 0 in /",
+            "open /also of 0",
+            "new /made of 0 in /",
+            "open /made of 0",
+            "file /some of 100 in /",
+            "ask of /some",
+            "ask of /some",
+            "ask of /",
+            "ask of /empty",
+        ]
+    );
 }

@@ -671,6 +671,9 @@ pub struct CallResult {
     pub time_ns: f64,
     /// How long they took.
     pub latency_ns: LatencySummary,
+    /// Mean time of one in each stage, in nanoseconds, and in the instructions of the kernel around them (busy) or asleep
+    /// (blocked): they sum to the mean.
+    pub stages_ns: BTreeMap<String, f64>,
 }
 
 /// A latency's distribution, in nanoseconds.

@@ -314,6 +314,8 @@ fn file(call: Call) -> Option<FileId> {
         | Call::Link { file, .. }
         | Call::Unname { file, .. }
         | Call::Within { file, .. }
+        | Call::Exists { file, .. }
+        | Call::Stat { file }
         | Call::Truncate { file, .. } => Some(file),
         _ => None,
     }

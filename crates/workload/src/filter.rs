@@ -191,6 +191,8 @@ fn changes_memory(ops: &[Op]) -> bool {
             | Call::Unname { .. }
             | Call::Unlock { .. }
             | Call::Protect { .. }
+            | Call::Exists { .. }
+            | Call::Stat { .. }
             | Call::Within { .. },
         ) => false,
     }

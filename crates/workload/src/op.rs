@@ -216,6 +216,14 @@ pub enum Advice {
     NoHuge = 6,
     /// What is used will not be used again (`POSIX_FADV_NOREUSE`).
     NoReuse = 7,
+    /// Pages are given back once memory is short, unless they are written before (`MADV_FREE`).
+    Free = 8,
+    /// Pages are not used soon (`MADV_COLD`).
+    Cold = 9,
+    /// Pages go at once, to swap or to their file (`MADV_PAGEOUT`).
+    PageOut = 10,
+    /// What a range of a shared mapping holds goes, with the blocks behind it (`MADV_REMOVE`).
+    Remove = 11,
 }
 
 /// A flag of [`Call::Lock`]: pages stay once they are touched, and are not brought to memory before
@@ -433,6 +441,11 @@ calls! {
     /// What may be done with a range from now on (mprotect): of the flags of a mapping [`MAP_WRITABLE`] and
     /// [`MAP_NO_ACCESS`].
     Protect = 44 { address: u64, length: u64, flags: u64 },
+    /// Says, before anything else does of a file or a directory (1, else 0), that it has been there from the start, in a
+    /// directory; of a file with so many bytes, which may be none.
+    Exists = 45 { file: FileId, parent: FileId, size: u64, directory: u64 },
+    /// Asks by a name what a file or a directory is (stat, access).
+    Stat = 46 { file: FileId },
 }
 
 /// Modes of fallocate (include/uapi/linux/falloc.h). None of them: blocks are allocated, and the file grows.

@@ -257,8 +257,10 @@ impl Windows {
 /// Whether a call does to memory what depends on whether it has been used before.
 fn needs_what_was_used(call: Call) -> bool {
     let is_unneeded = |advice| advice == Advice::DontNeed as u64;
+    let is_cold = |advice| [Advice::Cold, Advice::PageOut].iter().any(|it| advice == *it as u64);
     gives_up(call).is_some()
         || matches!(call, Call::AdviseFile { advice, .. } if is_unneeded(advice))
+        || matches!(call, Call::Advise { advice, .. } if is_cold(advice))
         || matches!(
             call,
             Call::Sync { .. }
@@ -272,13 +274,16 @@ fn needs_what_was_used(call: Call) -> bool {
         )
 }
 
+/// Whether advice gives up what memory holds.
+fn is_given_up(advice: u64) -> bool {
+    [Advice::DontNeed, Advice::Free, Advice::Remove].iter().any(|it| advice == *it as u64)
+}
+
 /// The addresses whose memory a call gives up, from the first to that behind the last.
 fn gives_up(call: Call) -> Option<(u64, u64)> {
     let (address, length) = match call {
         Call::Unmap { address, length } => (address, length),
-        Call::Advise { address, length, advice } if advice == Advice::DontNeed as u64 => {
-            (address, length)
-        }
+        Call::Advise { address, length, advice } if is_given_up(advice) => (address, length),
         Call::Remap { old_address, old_length, .. } => (old_address, old_length),
         Call::Exec { process } | Call::Exit { process } => {
             (process << PROCESS_SHIFT, 1 << PROCESS_SHIFT)

@@ -64,6 +64,8 @@ pub struct Frame {
     pub huge: bool,
     /// It stays in memory (`PG_mlocked`): of a huge page, what its first frame says holds for all.
     pub locked: bool,
+    /// Of anonymous memory, the program has given it back, and has not written it since: reclaim drops it (`MADV_FREE`).
+    pub lazy: bool,
     /// What readahead knows of it.
     pub cached: Cached,
 }
@@ -98,6 +100,7 @@ impl Frame {
         users: 0,
         huge: false,
         locked: false,
+        lazy: false,
         cached: Cached { order: 0, marked: false, ahead: false },
     };
 }

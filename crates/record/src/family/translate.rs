@@ -183,6 +183,8 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::Link { .. }
             | Call::Unname { .. }
             | Call::Within { .. }
+            | Call::Exists { .. }
+            | Call::Stat { .. }
             | Call::Spawn { .. }
             | Call::Signal { .. }
             | Call::Wait { .. }
@@ -216,6 +218,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             | Call::AdviseFile { file, .. }
             | Call::RemoveDirectory { file }
             | Call::ReadDirectory { file, .. }
+            | Call::Stat { file }
             | Call::Truncate { file, .. } => {
                 *file = self.file(*file);
                 if *file == NO_FILE {
@@ -232,6 +235,7 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
             Call::MakeDirectory { file, parent }
             | Call::Link { file, parent }
             | Call::Unname { file, parent }
+            | Call::Exists { file, parent, .. }
             | Call::Within { file, parent, .. } => {
                 let known = self.renumber_all([file, parent]);
                 if !known {

@@ -228,7 +228,7 @@ impl Machine {
             let mut idle = [0; OWNERS];
             idle[IDLE] = began_ps - start_ps;
             let (times, clock_ps) = times.get(index).copied().unwrap_or((idle, began_ps));
-            thread.times = times;
+            thread.set_times(times);
             let (ahead_ps, before_ps) = (thread.clock_ps - at_ps, clock_ps - began_ps);
             thread.times[BUSY] += ahead_ps.saturating_sub(before_ps);
             // It was further ahead of the others, by less than an access takes to leave its core.

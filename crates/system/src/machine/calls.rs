@@ -1,5 +1,6 @@
 //! How long calls on files take, from when they enter the kernel until they return.
 
+use super::thread::{OWNERS, owner_name};
 use crate::result::{CallResult, LatencySummary};
 use std::collections::BTreeMap;
 use tierscope_kernel::LatencyHistogram;
@@ -27,10 +28,12 @@ pub(super) enum CallKind {
     List,
     /// posix_fadvise, readahead.
     Advise,
+    /// stat, access.
+    Stat,
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 11] = [
+    const ALL: [(CallKind, &str); 12] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
@@ -42,6 +45,7 @@ impl CallKind {
         (CallKind::Name, "rename"),
         (CallKind::List, "getdents"),
         (CallKind::Advise, "fadvise"),
+        (CallKind::Stat, "stat"),
     ];
 
     /// The kind of a call, if it is one on a file that may take long.
@@ -61,41 +65,100 @@ impl CallKind {
             Call::Rename { .. } => CallKind::Name,
             Call::ReadDirectory { .. } => CallKind::List,
             Call::AdviseFile { .. } => CallKind::Advise,
+            Call::Stat { .. } => CallKind::Stat,
             _ => return None,
         })
     }
 }
 
 /// A call that a thread is in.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Called {
-    pub kind: CallKind,
-    pub since_ps: u64,
+    kind: CallKind,
+    since_ps: u64,
     /// Bytes that it reads or writes.
     pub bytes: u64,
+    /// The thread's time by owner when it began, modulo 2⁶⁴.
+    times_before: Box<[u64; OWNERS]>,
+}
+
+impl Called {
+    /// One that begins, of a thread with these times by owner.
+    pub fn new(kind: CallKind, since_ps: u64, times: &[u64; OWNERS]) -> Called {
+        Called { kind, since_ps, bytes: 0, times_before: Box::new(*times) }
+    }
+
+    pub fn kind(&self) -> CallKind {
+        self.kind
+    }
+
+    pub fn name(&self) -> &'static str {
+        CallKind::ALL[self.kind as usize].1
+    }
+
+    /// What it has taken of a thread's time by owner, which is this now.
+    pub fn took(&self, times: &[u64; OWNERS]) -> [u64; OWNERS] {
+        std::array::from_fn(|owner| times[owner].wrapping_sub(self.times_before[owner]))
+    }
+
+    /// The thread's times were set to others: what the call has had of them stays.
+    pub fn shift(&mut self, from: &[u64; OWNERS], to: &[u64; OWNERS]) {
+        for (before, (from, to)) in self.times_before.iter_mut().zip(from.iter().zip(to)) {
+            *before = before.wrapping_add(*to).wrapping_sub(*from);
+        }
+    }
+}
+
+/// Calls of a kind that have returned.
+#[derive(Clone, Debug)]
+struct OfKind {
+    latencies: LatencyHistogram,
+    bytes: u64,
+    /// Their time by owner.
+    times: [u128; OWNERS],
+}
+
+impl Default for OfKind {
+    fn default() -> Self {
+        OfKind { latencies: LatencyHistogram::default(), bytes: 0, times: [0; OWNERS] }
+    }
 }
 
 /// Calls that have returned, by kind.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Returned([(LatencyHistogram, u64); CallKind::ALL.len()]);
+pub(super) struct Returned([OfKind; CallKind::ALL.len()]);
 
 impl Returned {
-    /// One has.
-    pub fn record(&mut self, called: Called, now_ps: u64) {
-        let (latencies, bytes) = &mut self.0[called.kind as usize];
-        latencies.record(now_ps - called.since_ps);
-        *bytes += called.bytes;
+    /// One has, of a thread whose time by owner is this now.
+    pub fn record(&mut self, called: &Called, now_ps: u64, times: &[u64; OWNERS]) {
+        let latency_ps = now_ps - called.since_ps;
+        let of_kind = &mut self.0[called.kind as usize];
+        of_kind.latencies.record(latency_ps);
+        of_kind.bytes += called.bytes;
+        let took = called.took(times);
+        debug_assert_eq!(took.iter().sum::<u64>(), latency_ps, "a call's stages are its time");
+        of_kind
+            .times
+            .iter_mut()
+            .zip(took)
+            .for_each(|(sum_ps, own_ps)| *sum_ps += u128::from(own_ps));
     }
 
     /// Of each kind that there were any of.
     pub fn results(&self) -> BTreeMap<String, CallResult> {
         let named = CallKind::ALL.iter().zip(&self.0);
-        let told = named.filter_map(|((_, name), (latencies, bytes))| {
+        let told = named.filter_map(|((_, name), OfKind { latencies, bytes, times })| {
+            let count = latencies.count();
+            let per_call_ns = |time_ps: u128| time_ps as f64 / 1e3 / count as f64;
+            let spent = times.iter().enumerate().filter(|(_, time_ps)| **time_ps > 0);
             let result = CallResult {
-                count: latencies.count(),
+                count,
                 bytes: *bytes,
                 time_ns: latencies.sum_ps() as f64 / 1e3,
                 latency_ns: LatencySummary::of(latencies)?,
+                stages_ns: spent
+                    .map(|(owner, time_ps)| (owner_name(owner).to_string(), per_call_ns(*time_ps)))
+                    .collect(),
             };
             Some((name.to_string(), result))
         });

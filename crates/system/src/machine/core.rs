@@ -45,11 +45,24 @@ pub(super) enum Source {
 #[inline]
 pub(super) fn translate(
     tlb: &mut Tlb,
-    paging: &Paging,
+    paging: &mut Paging,
     page: u64,
     write: bool,
 ) -> Option<(Translation, Source)> {
-    let (found, source) = match tlb.lookup(page) {
+    let (found, source) = look_up(tlb, paging, page)?;
+    if found.writable || !write {
+        return Some((found, source));
+    }
+    // A walk sets the dirty bit, where that is all there is to do.
+    paging.sets_dirty_bit(page).then(|| {
+        tlb.invalidate(page);
+        (Translation { writable: true, ..found }, Source::Walk)
+    })
+}
+
+#[inline]
+fn look_up(tlb: &mut Tlb, paging: &Paging, page: u64) -> Option<(Translation, Source)> {
+    Some(match tlb.lookup(page) {
         TlbHit::First(found) => (found, Source::FirstTlb),
         TlbHit::Second(found) => (found, Source::SecondTlb),
         TlbHit::None => match paging.entry(page) {
@@ -60,8 +73,7 @@ pub(super) fn translate(
             }
             _ => return None,
         },
-    };
-    (found.writable || !write).then_some((found, source))
+    })
 }
 
 /// Whether all accesses of a run hit the first-level TLB and cache, which note that they were used; so they do of those
@@ -442,7 +454,9 @@ impl Machine {
             Step::StandStill { duration_ps } => self.stand_still(index, duration_ps),
             Step::Return => {
                 if let Some(called) = thread.called.take().filter(|_| !self.functional) {
-                    self.account.returned.record(called, context.now_ps);
+                    let now_ps = context.now_ps;
+                    self.account.returned.record(&called, now_ps, &thread.times);
+                    self.log_call(index, &called, now_ps);
                 }
             }
             Step::StartSlice => {
@@ -519,7 +533,7 @@ impl Machine {
             Place::Nowhere => return Flow::Continue,
             Place::Virtual(address) => {
                 let page = address >> self.fixed.page_shift;
-                let found = translate(&mut core.tlb, &self.paging, page, access.write);
+                let found = translate(&mut core.tlb, &mut self.paging, page, access.write);
                 let Some((translation, source)) = found else {
                     return fault(context, thread, page, access, issue_ps);
                 };

@@ -16,7 +16,7 @@ use tierscope_model::os::paging::{
 };
 use tierscope_model::os::{InodeId, PathSpec};
 use tierscope_workload::op::{
-    Advice, LOCK_ON_FAULT, MAP_POPULATE, NO_FILE, POPULATE, SYNC_FILE_RANGE,
+    Advice, LOCK_ON_FAULT, MAP_POPULATE, NO_FILE, POPULATE, SYNC_FILE_RANGE, fallocate,
 };
 use tierscope_workload::{Call, OpKind, ThreadId};
 
@@ -661,9 +661,11 @@ impl Machine {
                 | Call::Exec { .. }
                 | Call::Exit { .. }
                 | Call::Within { .. }
+                | Call::Exists { .. }
         );
         let kind = CallKind::of(&call).filter(|_| !self.functional);
-        self.threads[id].called = kind.map(|kind| Called { kind, since_ps: now_ps, bytes: 0 });
+        let thread = &mut self.threads[id];
+        thread.called = kind.map(|kind| Called::new(kind, now_ps, &thread.times));
         let mut steps = stand_still(stands_ps);
         if !quiet {
             self.account.calls += 1;
@@ -740,6 +742,15 @@ impl Machine {
                     paging.advise(address, length, advice, work, held)
                 })?;
                 steps.extend(self.work_steps(&work));
+                if advice == Advice::Remove as u64 {
+                    // `madvise_remove`, mm/madvise.c.
+                    let mode = fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE;
+                    for (inode, pages) in self.paging.shared_in(address, length) {
+                        let [offset, length] = [pages.start, pages.end - pages.start]
+                            .map(|pages| pages << self.fixed.page_shift);
+                        steps.extend(self.allocation_steps(inode, mode, offset, length));
+                    }
+                }
                 if advice == Advice::WillNeed as u64 {
                     self.account.hints += 1;
                     self.account.hints_unmapped += u64::from(!self.paging.maps(address, length));
@@ -834,6 +845,13 @@ impl Machine {
             Call::Link { file, parent } => self.paging.link(file, parent, true)?,
             Call::Unname { file, parent } => self.paging.link(file, parent, false)?,
             Call::Within { file, parent, size } => self.paging.tell_parent(file, parent, size)?,
+            Call::Exists { file, parent, size, directory } => {
+                self.paging.tell_there((file, directory != 0), parent, size)?;
+            }
+            Call::Stat { file } => {
+                self.paging.stat(file);
+                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
+            }
             // As fdatasync, mapping by mapping (mm/msync.c).
             Call::SyncRange { address, length } => {
                 for (inode, pages) in self.paging.shared_in(address, length) {
@@ -928,6 +946,7 @@ impl Machine {
                 let signals = &mut self.threads[id].signals;
                 *signals = (*signals).max(sequence);
                 if self.wake_for_signals(id, now_ps) > 0 {
+                    self.threads[id].by_thread = true;
                     steps.extend(path_steps(Stage::WakeUp, self.os.paths.wake_up, 1));
                 }
             }
@@ -1149,7 +1168,9 @@ impl Machine {
         let context = &mut self.contexts[index];
         context.doing = Doing::Idle;
         self.cores[context.core].occupancy.end(context.now_ps);
-        self.threads[context.thread].state = state;
+        let thread = &mut self.threads[context.thread];
+        thread.by_thread = state.waits_for_store().map_or(thread.by_thread, |store| !store);
+        thread.state = state;
     }
 }
 

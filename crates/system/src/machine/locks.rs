@@ -150,6 +150,8 @@ impl Machine {
             thread.charge_until(Stage::WakeUp as usize, woken_ps);
             self.wake_at(*next, woken_ps);
         }
-        self.threads[holder].do_first(&path_steps(Stage::WakeUp, path, woken.len() as u32));
+        let holder = &mut self.threads[holder];
+        holder.by_thread |= !woken.is_empty();
+        holder.do_first(&path_steps(Stage::WakeUp, path, woken.len() as u32));
     }
 }

@@ -263,8 +263,9 @@ impl Machine {
             if thread.clock_ps < start_ps {
                 thread.charge_until(thread.waits_on(), start_ps);
             }
-            thread.times = [0; OWNERS];
-            thread.times[BUSY] = thread.clock_ps - start_ps;
+            let mut times = [0; OWNERS];
+            times[BUSY] = thread.clock_ps - start_ps;
+            thread.set_times(times);
         }
     }
 

@@ -2,6 +2,7 @@
 //! that move between memory and store.
 
 use super::account::SlowHit;
+use super::calls::Called;
 use super::memory::{Miss, PageIo};
 use super::{Machine, MachineError};
 use crate::request_log::{Beside, RequestFiles, TimelineFile, Told};
@@ -82,6 +83,27 @@ impl RequestLog {
             debug_assert!(fault_ps <= latency_ps);
             timeline.request(&told, before.chain(row.stages.iter()))?;
         }
+        Ok(())
+    }
+
+    /// A call has returned, after so much time by stage. Accesses within it have rows of their own, and slices in the
+    /// timeline.
+    fn tell_call(
+        &mut self,
+        (kind, thread, area): (&str, usize, &str),
+        end_ps: u64,
+        times: &StageTimes,
+    ) -> Result<(), String> {
+        let Some(table) = &mut self.table else { return Ok(()) };
+        let (number, area) = (self.number, quoted(area));
+        let latency_ps: u64 = times.iter().sum();
+        let start_ps = end_ps - latency_ps;
+        table.write(|file| {
+            write!(file, "{number},call_{kind},{thread},,{area},{start_ps},{latency_ps}")?;
+            times.iter().try_for_each(|time_ps| write!(file, ",{time_ps}"))?;
+            writeln!(file)
+        })?;
+        self.number += 1;
         Ok(())
     }
 
@@ -207,6 +229,32 @@ impl Machine {
         }
         for (_, timeline, fault) in miss.finished_merged(end_ps) {
             tell("joined", &timeline, fault);
+        }
+    }
+
+    /// The call of a hardware thread's thread has returned.
+    #[inline]
+    pub(super) fn log_call(&mut self, context: usize, called: &Called, end_ps: u64) {
+        if self.request_log.is_some() && self.region.has_begun() {
+            self.tell_call(context, called, end_ps);
+        }
+    }
+
+    #[cold]
+    fn tell_call(&mut self, context: usize, called: &Called, end_ps: u64) {
+        let thread = &self.threads[self.contexts[context].thread];
+        let mut times = StageTimes::default();
+        for (owner, own_ps) in called.took(&thread.times).into_iter().enumerate() {
+            let stage = Stage::ALL.get(owner).copied().unwrap_or(Stage::Core);
+            times[stage as usize] += own_ps;
+        }
+        let area = match thread.call_area {
+            Area::REST => String::new(),
+            area => self.area_name(area),
+        };
+        let Some(log) = &mut self.request_log else { return };
+        if log.failed.is_none() {
+            log.failed = log.tell_call((called.name(), context, &area), end_ps, &times).err();
         }
     }
 

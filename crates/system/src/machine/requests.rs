@@ -26,7 +26,7 @@ impl Machine {
     /// Whether a thread is in a call that makes data durable.
     pub(super) fn is_syncing(&self, thread: usize) -> bool {
         let called = self.threads[thread].called.as_ref();
-        called.is_some_and(|called| called.kind == CallKind::Sync)
+        called.is_some_and(|called| called.kind() == CallKind::Sync)
     }
 
     /// Whether a thread has to wait before it hands anything over.

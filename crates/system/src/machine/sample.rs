@@ -110,6 +110,8 @@ struct Sums {
     ready_ps: u64,
     /// What threads waited for in syncs, by the causes that this was charged to; from the machine's start on.
     synced_ps: ByCause<u64>,
+    /// What threads took to wake others and to switch to them, which is as certain as a path; from the machine's start on.
+    handed_ps: u64,
 }
 
 /// What the account does not hold of all units, while none is measured.
@@ -522,7 +524,7 @@ impl Machine {
         let time_ps = now_ps.saturating_sub(sampler.since_ps);
         let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
         let worked_ps = ((end.live_ps - began.live_ps) as f64).min(contexts_ps);
-        let paths_ps = (end.paths_ps - began.paths_ps) as f64;
+        let paths_ps = (end.paths_ps - began.paths_ps + end.handed_ps - began.handed_ps) as f64;
         let mut spent_ps = less(end.spent_ps, began.spent_ps);
         spent_ps[Cause::Store as usize] = 0;
         let others_ps = paths_ps + spent_ps.iter().sum::<u64>() as f64;
@@ -552,7 +554,7 @@ impl Machine {
             // As if units followed each other: what came between them is taken away.
             sampler.activity = activity.since(&measured);
             for (index, thread) in self.threads.iter_mut().enumerate() {
-                thread.times = times.get(index).copied().unwrap_or([0; OWNERS]);
+                thread.set_times(times.get(index).copied().unwrap_or([0; OWNERS]));
             }
             self.begin_interval();
         }
@@ -694,6 +696,7 @@ impl Machine {
         }
         for thread in &self.threads {
             sums.ready_ps += thread.times[Stage::Ready as usize];
+            sums.handed_ps += thread.handed_ps;
             for cause in 0..Cause::ALL.len() {
                 sums.synced_ps[cause] += thread.synced_ps[cause];
             }
@@ -865,9 +868,11 @@ impl Began {
         let live = (end.live_ps - before.live_ps) as f64 / time_ps as f64;
         let worked_ps = time_ps as f64 * live.min(contexts);
         let mut spent_ps = spent.map(|ps| ps as f64);
-        let paths_ps = (end.paths_ps - before.paths_ps) as f64;
+        let handed_ps = (end.handed_ps - before.handed_ps) as f64;
+        let paths_ps = (end.paths_ps - before.paths_ps) as f64 + handed_ps;
         let ready_ps = (end.ready_ps - before.ready_ps) as f64;
-        let of_store_ps = std::mem::take(&mut spent_ps[Cause::Store as usize]) - ready_ps;
+        let of_store_ps =
+            std::mem::take(&mut spent_ps[Cause::Store as usize]) - ready_ps - handed_ps;
         let of_syncs_ps = synced.iter().sum::<u64>() as f64;
         let rest_ps = (worked_ps - paths_ps - spent_ps.iter().sum::<f64>()).max(0.0);
         // Threads may have waited for both at a time: each has as large a part as they waited for it.

@@ -30,6 +30,11 @@ pub fn is_asleep(owner: usize) -> bool {
     matches!(owner, BLOCKED | IDLE) || owner == Stage::FileLock as usize
 }
 
+/// Whether it is time in which a hardware thread goes from one thread to another.
+fn hands_over(owner: usize) -> bool {
+    owner == Stage::WakeUp as usize || owner == Stage::ContextSwitch as usize
+}
+
 /// Name of an owner in results.
 pub fn owner_name(owner: usize) -> &'static str {
     match owner {
@@ -65,6 +70,17 @@ pub enum State {
     Waking,
     /// Ended.
     Ended,
+}
+
+impl State {
+    /// Whether a thread that is so goes on by the store's doing, or by other threads'; nothing where it is neither.
+    pub fn waits_for_store(self) -> Option<bool> {
+        match self {
+            State::OnTransfer(_) | State::OnFrame | State::OnMemory | State::Paused => Some(true),
+            State::Ready | State::OnInode | State::OnSignal(..) => Some(false),
+            State::NotStarted | State::Running(_) | State::Waking | State::Ended => None,
+        }
+    }
 }
 
 /// An end of a copy by the kernel.
@@ -414,6 +430,10 @@ pub struct Thread {
     pub times: [u64; OWNERS],
     /// Time of syncs that wait for memory, by causes.
     pub synced_ps: ByCause<u64>,
+    /// What wakes it, or switches to it, has been another thread, not the store, since it last waited for that.
+    pub by_thread: bool,
+    /// Of its time, waking up and switching by another thread.
+    pub handed_ps: u64,
     /// Signals passed.
     pub signals: u64,
     /// The fault under way.
@@ -472,6 +492,8 @@ impl Thread {
             clock_ps: 0,
             times: [0; OWNERS],
             synced_ps: ByCause::default(),
+            by_thread: true,
+            handed_ps: 0,
             signals: 0,
             fault: None,
             site: UNKNOWN_SITE,
@@ -489,6 +511,14 @@ impl Thread {
             away: None,
             slept_through: None,
         }
+    }
+
+    /// Its time by owner is counted from another place on.
+    pub fn set_times(&mut self, times: [u64; OWNERS]) {
+        if let Some(called) = &mut self.called {
+            called.shift(&self.times, &times);
+        }
+        self.times = times;
     }
 
     /// The owner of its time while it does what it does now, as far as that is known.
@@ -510,6 +540,9 @@ impl Thread {
         let duration_ps = until_ps - self.clock_ps;
         self.times[owner] += duration_ps;
         self.clock_ps = until_ps;
+        if self.by_thread && hands_over(owner) {
+            self.handed_ps += duration_ps;
+        }
         if let Some(fault) = &mut self.fault {
             let stage = Stage::ALL.get(owner).copied().unwrap_or(Stage::Core);
             fault.times[stage as usize] += duration_ps;

@@ -40,7 +40,8 @@ impl Machine {
             Place::Virtual(address) => {
                 let page = address >> self.fixed.page_shift;
                 let tlb = &mut self.cores[core].tlb;
-                let Some((found, source)) = translate(tlb, &self.paging, page, access.write) else {
+                let Some((found, source)) = translate(tlb, &mut self.paging, page, access.write)
+                else {
                     fault(context, thread, page, access, now_ps);
                     return;
                 };

@@ -25,7 +25,6 @@ pub struct Options {
 }
 
 /// Numbers of system calls (Linux, x86-64).
-const STAT: u64 = 4;
 /// Bytes of a name of 8 characters that a call returns (`struct linux_dirent64`, in whole words).
 const LISTED_BYTES: u64 = 32;
 /// Instructions of a turn of `hog`: a store and the loop around it.
@@ -418,11 +417,21 @@ impl FilebenchStream {
 
     fn stat(&mut self, thread: usize, flowop: &Flowop) -> End {
         let descriptor = self.states[thread].descriptor(flowop);
-        let open = descriptor > 0 && self.states[thread].open(descriptor).is_some();
-        if !open && flowop.fileset.and_then(|set| self.sets[set].pick(true)).is_none() {
-            return End::NoFile;
-        }
-        self.call(Call::Other { number: STAT })
+        let open =
+            if descriptor > 0 { self.states[thread].open(descriptor).as_ref() } else { None };
+        let file = match (open.map(|open| open.file), flowop.fileset) {
+            (Some(file), _) => file,
+            (None, Some(set)) => match self.sets[set].pick(true) {
+                Some(entry) => File { set, entry },
+                None => return End::NoFile,
+            },
+            (None, None) => return End::NoFile,
+        };
+        let set = &self.sets[file.set];
+        let (id, size) = (set.file(file.entry), set.size_bytes(file.entry));
+        // By its name (`FB_STAT`), whether it is open or not.
+        self.call(Call::Exists { file: id, parent: NO_FILE, size, directory: 0 });
+        self.call(Call::Stat { file: id })
     }
 
     fn fsync(&mut self, thread: usize, flowop: &Flowop) -> End {

@@ -11,7 +11,7 @@ use crate::counts::Counts;
 use crate::op::{Call, Op, OpKind};
 use crate::site::SiteId;
 use crate::trace::tst::{
-    ADVICE_VERSION, FILES_VERSION, NAMES_VERSION, OLDEST_VERSION, USES_VERSION,
+    ADVICE_VERSION, FILES_VERSION, NAMES_VERSION, OLDEST_VERSION, STAT_VERSION, USES_VERSION,
 };
 use std::collections::BTreeSet;
 
@@ -339,8 +339,8 @@ const USED: u8 = OpKind::Used as u8;
 const FLUSH: u8 = OpKind::Flush as u8;
 const FENCE: u8 = OpKind::Fence as u8;
 /// The codes of the first calls that came with versions of the format, the newest first.
-const CALLS_SINCE: [(u64, u32); 3] =
-    [(39, ADVICE_VERSION), (32, NAMES_VERSION), (28, FILES_VERSION)];
+const CALLS_SINCE: [(u64, u32); 4] =
+    [(45, STAT_VERSION), (39, ADVICE_VERSION), (32, NAMES_VERSION), (28, FILES_VERSION)];
 const SPLIT_CALL: &str = "a call without all of its arguments";
 
 /// Four-bit codes, sixteen to a word.

@@ -51,6 +51,9 @@ impl Paging {
         {
             return Ok(Next::Wait(id));
         }
+        if write {
+            self.sets_dirty_bit(page);
+        }
         let mapping = self.space.find(page);
         match (self.space.get(page), mapping) {
             (Pte::Present { frame, writable }, _) if writable || !write => {

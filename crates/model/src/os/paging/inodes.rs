@@ -119,6 +119,27 @@ impl Paging {
         }
     }
 
+    /// A file or a directory has been there from the start, with so many bytes; of one that is known nothing changes.
+    pub fn tell_there(
+        &mut self,
+        (name, is_directory): (FileId, bool),
+        parent: FileId,
+        size_bytes: u64,
+    ) -> Result<(), OsError> {
+        if self.names.inodes.contains_key(&name) || name == NO_FILE {
+            return Ok(());
+        }
+        self.set_parent(name, parent);
+        self.add(name, size_bytes, true, is_directory).map(drop)
+    }
+
+    /// A call asks by a name what it stands for (`vfs_statx`, fs/stat.c): what the way to it and its inode take is read.
+    pub fn stat(&mut self, name: FileId) {
+        if let Some(inode) = self.find(name) {
+            self.look_up(inode);
+        }
+    }
+
     fn set_parent(&mut self, name: FileId, parent: FileId) {
         match parent {
             NO_FILE => self.names.parents.remove(&name),

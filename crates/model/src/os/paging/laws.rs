@@ -31,6 +31,7 @@ enum Step {
     EndTransfers,
     Lock { page: u64, pages: u64, lock: Lock },
     Unneeded { page: u64, pages: u64 },
+    Going { page: u64, pages: u64, advice: Advice },
 }
 
 /// Pages of memory that are locked at once at most, of either kind: fewer than there are frames.
@@ -51,7 +52,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..MOST_LOCKED, 1..8u64, lock())
             .prop_map(|(page, pages, lock)| Step::Lock { page, pages, lock }),
         2 => (page(), 1..32u64).prop_map(|(page, pages)| Step::Unneeded { page, pages }),
+        3 => (0..ANONYMOUS, 1..32u64, going())
+            .prop_map(|(page, pages, advice)| Step::Going { page, pages, advice }),
     ]
+}
+
+fn going() -> impl Strategy<Value = Advice> {
+    prop::sample::select(vec![Advice::Free, Advice::Free, Advice::Cold, Advice::PageOut])
 }
 
 fn lock() -> impl Strategy<Value = Lock> {
@@ -62,6 +69,8 @@ fn lock() -> impl Strategy<Value = Lock> {
 #[derive(Default)]
 struct Known {
     anonymous: HashMap<u64, u64>,
+    /// Pages that were given back and not written since: each holds what it did, or nothing.
+    given_back: BTreeSet<u64>,
     file: Vec<u64>,
 }
 
@@ -143,8 +152,13 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
     match *step {
         Step::Touch { page, write } => {
             let frame = memory.access(page, write, now_ps);
-            assert_eq!(memory.frames[&frame], known.anonymous.get(&page).copied().unwrap_or(0));
+            let found = memory.frames[&frame];
+            if found == 0 && known.given_back.contains(&page) {
+                known.anonymous.remove(&page);
+            }
+            assert_eq!(found, known.anonymous.get(&page).copied().unwrap_or(0));
             if write {
+                known.given_back.remove(&page);
                 known.anonymous.insert(page, now_ps);
                 memory.frames.insert(frame, now_ps);
             }
@@ -225,6 +239,17 @@ fn replay(memory: &mut Memory, known: &mut Known, step: &Step, now_ps: u64) {
                 let pages = (FILE, written.start)..(FILE, written.end);
                 memory.paging.write_dirty(pages, false, &mut Vec::new()).unwrap();
                 memory.paging.drop_unneeded(FILE, dropped);
+            }
+        }
+        Step::Going { page, pages, advice } => {
+            let from = if advice == Advice::Free { page } else { page + page % 2 * MAPPED };
+            let mut work = Vec::new();
+            let (address, length) = (from * PAGE, pages * PAGE);
+            let held = |_| false;
+            memory.paging.advise(address, length, advice as u64, &mut work, &held).unwrap();
+            memory.work(work);
+            if advice == Advice::Free {
+                known.given_back.extend(page..(page + pages).min(ANONYMOUS));
             }
         }
         Step::Mapped { .. } | Step::Read { .. } => {}

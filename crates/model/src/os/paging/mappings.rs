@@ -266,6 +266,8 @@ impl Paging {
         } else if advice == Advice::Huge as u64 || advice == Advice::NoHuge as u64 {
             let is_wanted = advice == Advice::Huge as u64;
             self.advise_mappings(start, pages, |mapping| mapping.huge = Some(is_wanted));
+        } else if let Some(going) = self.going(advice) {
+            self.let_go_of_range(start..start.saturating_add(pages), going, work, held)?;
         } else if advice == Advice::WillNeed as u64 && self.limits.is_some() {
             for (file, pages) in self.space.files_in(start, pages) {
                 if self.is_in_swap(file) {

@@ -11,6 +11,7 @@ mod faults;
 mod file_calls;
 mod file_system;
 mod filling;
+mod going;
 mod huge;
 mod inodes;
 #[cfg(test)]

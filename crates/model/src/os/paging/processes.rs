@@ -238,6 +238,9 @@ impl Paging {
                 self.space.set(page, entry);
                 self.space.set(copy, entry);
                 if let Owner::Anonymous(_) = self.frames.get(frame).owner {
+                    if self.frames.get(frame).lazy {
+                        self.keep_after_all(frame);
+                    }
                     self.add_mapper(frame, copy);
                 } else {
                     self.map_file_frame(frame, copy);

@@ -87,6 +87,16 @@ struct Evictor<'a> {
     error: Option<OsError>,
 }
 
+/// What came of reclaim.
+struct Came {
+    /// Whether the kernel's thread has to go on.
+    goes_on: bool,
+    /// Pages that go, those that were to, and dirty ones of files among them, which others have to write.
+    pages: u64,
+    tried: u64,
+    dirty: u64,
+}
+
 impl Memory for Evictor<'_> {
     fn take_references(&mut self, folio: u64) -> u64 {
         if !self.paging.frames.get(folio).young {
@@ -193,6 +203,16 @@ impl Evictor<'_> {
     fn evict_anonymous(&mut self, frame: u64, shadow: Shadow) -> Result<Evicted, OsError> {
         let paging = &mut *self.paging;
         let mappers = paging.mappers(frame);
+        if paging.frames.get(frame).lazy {
+            // Nothing of it is kept (`ttu_anon_folio` of what is not swap-backed, mm/rmap.c).
+            for page in mappers {
+                paging.space.take(page);
+                paging.effects.push(Effect::Shootdown(page));
+            }
+            paging.forget_strays(frame);
+            paging.frames.release(frame);
+            return Ok(Evicted::Freed);
+        }
         let Some(slot) = paging.slot_for(frame)? else { return Ok(Evicted::Busy) };
         for page in &mappers {
             paging.space.set(*page, Pte::Swapped(slot));
@@ -458,6 +478,49 @@ impl Paging {
         work: &mut Vec<Work>,
         held: &dyn Fn(u64) -> bool,
     ) -> Result<bool, OsError> {
+        let in_background = matches!(who, Reclaimer::Background { .. });
+        let shrink = |lists: &mut Reclaim, evictor: &mut Evictor<'_>| match who {
+            Reclaimer::Background { high_pages } => lists.balance(high_pages, evictor),
+            _ => {
+                lists.shrink(who, wanted, evictor);
+                false
+            }
+        };
+        let by_group = who == Reclaimer::Group;
+        let Came { goes_on, pages, tried, dirty } = self.evicting(by_group, work, held, shrink)?;
+        let wakes_flusher = !in_background || self.policy.thread_wakes_flusher();
+        if wakes_flusher && dirty > 0 && (dirty == tried || pages == 0) {
+            self.flush_all();
+            if pages == 0 && !in_background {
+                // Nothing else is left: it does not wait for the flusher to come.
+                self.write_oldest(work)?;
+            }
+        }
+        Ok(goes_on)
+    }
+
+    /// Folios are to go at once, as a program says (`reclaim_folio_list`, mm/vmscan.c).
+    pub(super) fn page_out(
+        &mut self,
+        folios: &[u64],
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+    ) -> Result<(), OsError> {
+        self.evicting(false, work, held, |lists, evictor| {
+            folios.iter().for_each(|folio| lists.page_out(*folio, evictor));
+            false
+        })?;
+        Ok(())
+    }
+
+    /// Evicts what `shrink` chooses, and begins to write what has to be written; what came of it.
+    fn evicting(
+        &mut self,
+        by_group: bool,
+        work: &mut Vec<Work>,
+        held: &dyn Fn(u64) -> bool,
+        shrink: impl FnOnce(&mut Reclaim, &mut Evictor<'_>) -> bool,
+    ) -> Result<Came, OsError> {
         let mut lists = std::mem::replace(&mut self.reclaim, Reclaim::nothing());
         let mut evictor = Evictor {
             paging: self,
@@ -466,22 +529,14 @@ impl Paging {
             written: Vec::new(),
             programs: Vec::new(),
             huge: Vec::new(),
-            by_group: who == Reclaimer::Group,
+            by_group,
             pages: 0,
             tried: 0,
             dirty: 0,
             error: None,
         };
-        let goes_on = match who {
-            Reclaimer::Background { high_pages } => lists.balance(high_pages, &mut evictor),
-            _ => {
-                lists.shrink(who, wanted, &mut evictor);
-                false
-            }
-        };
-        let Evictor {
-            swapped, written, programs, huge, pages, tried, dirty, error, by_group, ..
-        } = evictor;
+        let goes_on = shrink(&mut lists, &mut evictor);
+        let Evictor { swapped, written, programs, huge, pages, tried, dirty, error, .. } = evictor;
         for (head, _) in &huge {
             lists.split(*head, &huge::others_of(*head));
         }
@@ -508,16 +563,7 @@ impl Paging {
                 self.leaving += u64::from(leaving);
             }
         }
-        let in_background = matches!(who, Reclaimer::Background { .. });
-        let wakes_flusher = !in_background || self.policy.thread_wakes_flusher();
-        if wakes_flusher && dirty > 0 && (dirty == tried || pages == 0) {
-            self.flush_all();
-            if pages == 0 && !in_background {
-                // Nothing else is left: it does not wait for the flusher to come.
-                self.write_oldest(work)?;
-            }
-        }
-        Ok(goes_on)
+        Ok(Came { goes_on, pages, tried, dirty })
     }
 
     /// A page that reclaim had written leaves memory.

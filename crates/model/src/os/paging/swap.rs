@@ -22,6 +22,9 @@ pub enum SwapReadahead {
 /// The key of the one window where readahead is by slots.
 const OF_SLOTS: u64 = u64::MAX;
 
+/// Hits that a mapping counts at most (`SWAP_RA_HITS_MAX`, mm/swap_state.c, with pages of 4 KiB).
+const MOST_HITS: u64 = 63;
+
 /// How readahead from swap has gone of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SwapWindow {
@@ -46,6 +49,14 @@ impl SwapWindow {
         self.pages = pages;
         let first = slot & !(pages - 1);
         (first..first + pages).collect()
+    }
+
+    /// A page is used that was in memory already, read ahead or not; at which virtual page, where readahead goes by these
+    /// (`swap_update_readahead`, mm/swap_state.c).
+    fn hit(&mut self, ahead: bool, at: Option<u64>) {
+        let most = if at.is_some() { MOST_HITS } else { u64::MAX };
+        self.hits = (self.hits + u64::from(ahead)).min(most);
+        self.last = at.unwrap_or(self.last);
     }
 
     /// Pages of the next window (`__swapin_nr_pages`, mm/swap_state.c).
@@ -77,9 +88,8 @@ impl Paging {
             }
             self.counters.minor_faults += 1;
             work.push(Work::Path(Stage::PageCache, 1));
-            if info.cached.ahead {
-                self.swap_window(page).1.hits += 1;
-            }
+            let (mapping, window) = self.swap_window(page);
+            window.hit(info.cached.ahead, (!mapping.is_empty()).then_some(page));
             // Read-only until stored to, so that a page that stays clean keeps its slot.
             self.space.set(page, Pte::Present { frame, writable: false });
             self.sharing.leave_slot(slot);

@@ -261,6 +261,27 @@ impl ActiveInactive {
         }
     }
 
+    /// A folio of either kind is inactive, and counts as unused.
+    pub fn cool(&mut self, folio: u64) {
+        if let Some(list) = self.lists.list_of(folio)
+            && let Some((order, _)) = self.lists.remove(folio)
+        {
+            self.lists.put(inactive(kind_of(list)), true, folio, order, 0);
+        }
+    }
+
+    /// A folio is among the inactive of another kind.
+    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
+        if let Some((order, _)) = self.lists.remove(folio) {
+            self.lists.put(inactive(kind), true, folio, order, 0);
+        }
+    }
+
+    /// What would be left of a folio that left now.
+    pub fn shadow_of(&self, folio: u64) -> Option<Shadow> {
+        self.lists.list_of(folio).map(|_| self.shadow(self.lists.flags(folio)))
+    }
+
     /// So many pages were evicted or activated: until 5.8 those of files count.
     fn grow_older(&mut self, kind: Kind, pages: u64) {
         if self.release == Release::V6_18 || kind == Kind::File {

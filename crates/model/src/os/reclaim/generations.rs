@@ -328,6 +328,26 @@ impl Generations {
         self.tiers[kind as usize][tier_of(folio.flags)].evicted += folio.pages();
     }
 
+    /// A folio is of the oldest but one, and counts as unused (`lru_deactivate`).
+    pub fn cool(&mut self, folio: u64) {
+        if let Some((kind, Folio { order, .. })) = self.take(folio) {
+            self.add(folio, order, kind, Shadow::default(), false);
+        }
+    }
+
+    /// A folio is another's kind, as old as one that has come without a fault.
+    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
+        if let Some((_, Folio { order, .. })) = self.take(folio) {
+            self.add(folio, order, kind, Shadow::default(), false);
+        }
+    }
+
+    /// What would be left of a folio that left now.
+    pub fn shadow_of(&self, folio: u64) -> Option<Shadow> {
+        let kind = kind_of(self.lists.list_of(folio)?);
+        Some(self.shadow(kind, self.lists.flags(folio)))
+    }
+
     /// A folio has been written that was to leave, and leaves: as one that [`Memory::evict`] evicts.
     pub fn leave(&mut self, folio: u64) -> Shadow {
         let Some((kind, folio)) = self.take(folio) else { return Shadow::default() };

@@ -304,6 +304,34 @@ impl Reclaim {
         }
     }
 
+    /// A folio is not used soon: it is inactive, and counts as unused (`folio_deactivate`, mm/swap.c).
+    pub fn cool(&mut self, folio: u64) {
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.cool(folio),
+            Reclaim::Generations(policy) => policy.cool(folio),
+            Reclaim::OneList(_) => {}
+        }
+    }
+
+    /// A folio of anonymous memory was given back, or was written again and is not: it is among those of files meanwhile,
+    /// which go without being written (`lru_lazyfree`, mm/swap.c).
+    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
+        match self {
+            Reclaim::ActiveInactive(policy) => policy.change_kind(folio, kind),
+            Reclaim::Generations(policy) => policy.change_kind(folio, kind),
+            Reclaim::OneList(_) => {}
+        }
+    }
+
+    /// A folio is to go at once, whether it was used or not (`reclaim_pages`, mm/vmscan.c).
+    pub fn page_out(&mut self, folio: u64, memory: &mut dyn Memory) {
+        let shadow = either!(self, policy => policy.shadow_of(folio));
+        let Some(shadow) = shadow else { return };
+        if memory.evict(folio, shadow, true) == Evicted::Freed {
+            self.leave(folio);
+        }
+    }
+
     /// A folio becomes single pages: its first, and the others.
     pub fn split(&mut self, folio: u64, others: &[u64]) {
         match self {

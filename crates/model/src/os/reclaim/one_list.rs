@@ -120,6 +120,11 @@ impl OneList {
         Shadow(1)
     }
 
+    /// What would be left of a folio that left now.
+    pub fn shadow_of(&self, folio: u64) -> Option<Shadow> {
+        self.lists.list_of(folio).map(|_| Shadow(1))
+    }
+
     /// A second one.
     pub fn fork(&mut self) -> Self {
         OneList { policy: self.policy, lists: self.lists.fork(), counters: self.counters }

@@ -85,7 +85,10 @@ impl Recording {
             NAMES_VERSION => {
                 Err("it has a call on names or directories, which come with version 8")
             }
-            _ => Err("it has advice on a file, a lock or the like, which come with version 9"),
+            ADVICE_VERSION => {
+                Err("it has advice on a file, a lock or the like, which come with version 9")
+            }
+            _ => Err("it has a call that tells or asks of a file, which come with version 10"),
         }
     }
 

@@ -69,6 +69,36 @@ fn the_slots_around_the_needed_one_are_read_or_the_pages_around_it() {
     assert_eq!(fixed, [16, 18, 22, 24, 26, 28, 30]);
 }
 
+/// A sweep of memory that has left, in order or backwards, reads windows of full size, one beside the other: what was read
+/// ahead and is used says where the reader is, too.
+#[test]
+fn a_sweep_reads_one_window_beside_the_other() {
+    for readahead in [SwapReadahead::Cluster, SwapReadahead::VirtualAddress] {
+        for backwards in [false, true] {
+            let mut paging = small(|spec| {
+                spec.swap_readahead = readahead;
+                spec.swap_cluster_pages = 8;
+            });
+            paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+            for page in 0..3 * FRAMES {
+                touch(&mut paging, page, true);
+            }
+            settle(&mut paging);
+            let before = paging.counters.clone();
+            let pages = FRAMES / 2;
+            for page in 0..pages {
+                let page = if backwards { pages - 1 - page } else { page };
+                touch(&mut paging, page, false);
+                settle(&mut paging);
+            }
+            let faults = paging.counters.major_faults - before.major_faults;
+            let read = paging.counters.swap_ins - before.swap_ins;
+            assert!(faults <= pages / 6, "{readahead:?}, backwards {backwards}: {faults}");
+            assert!(read <= pages + pages / 8, "{readahead:?}, backwards {backwards}: {read}");
+        }
+    }
+}
+
 /// Of a range that is needed, what is in swap is read and faults no more of; what a private mapping has of a file is not,
 /// nor anything with 2.6.32.
 #[test]

@@ -287,3 +287,9 @@ fn advice_on_files_and_locks_are_refused_in_recordings_before_version_9() {
     ];
     are_refused_before(NAMES_VERSION, &calls, "which come with version 9");
 }
+
+#[test]
+fn calls_that_ask_of_files_are_refused_in_recordings_before_version_10() {
+    let exists = Call::Exists { file: 0, parent: 1, size: 0, directory: 0 };
+    are_refused_before(ADVICE_VERSION, &[exists, Call::Stat { file: 0 }], "come with version 10");
+}
