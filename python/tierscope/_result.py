@@ -529,7 +529,9 @@ def _flat_calls(calls: Mapping[str, CallResult]) -> dict[str, object]:
     """The figures of calls on files, by kind."""
     row: dict[str, object] = {}
     for kind, one in calls.items():
-        row |= {f"call_{kind}_{k}": v for k, v in one.items() if k != "latency_ns"}
+        plain = ("count", "bytes", "time_ns")
+        row |= {f"call_{kind}_{key}": one[key] for key in plain}
+        row |= {f"call_{kind}_stage_{k}_ns": v for k, v in one["stages_ns"].items()}
         row |= {f"call_{kind}_latency_{k}_ns": v for k, v in one["latency_ns"].items()}
     return row
 

@@ -344,6 +344,7 @@ class CallResult(TypedDict):
     bytes: int
     time_ns: float
     latency_ns: Latency
+    stages_ns: dict[str, float]
 
 
 class SystemResult(TypedDict):

@@ -18,6 +18,7 @@ from tierscope._shape import (
     SampledFigure,
     SystemResult,
 )
+from tierscope.breakdown import grouped
 
 _IDLE_TO_TELL = 0.05
 """The share of the threads' time from which on the table says that they are idle: the columns are
@@ -354,6 +355,12 @@ _CALLS = {"read": "Reads by calls", "write": "Writes by calls", "sync": "Syncs"}
 """Calls on files that have rows, and their names there."""
 
 
+def _longest_part(call: CallResult) -> str:
+    """The group of stages in which calls spent most of their time, and its share."""
+    group, time = max(grouped(call["stages_ns"]), key=lambda part: part[1])
+    return f"{group.label}, {fmt.percent(time / call['latency_ns']['mean'])}"
+
+
 def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
     """Rows of calls on files and how long they took; none of kinds that no system had."""
 
@@ -370,6 +377,7 @@ def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
             rows += [
                 row(label, kind, lambda one: fmt.count(one["count"])),
                 row("  mean", kind, lambda one: fmt.nanoseconds(one["latency_ns"]["mean"])),
+                row("  most of it", kind, _longest_part),
                 row(
                     "  99th percentile", kind, lambda one: fmt.nanoseconds(one["latency_ns"]["p99"])
                 ),

@@ -1,4 +1,4 @@
-//! Page faults through the kernel model, on one core: what it decides and keeps in its tables,
+//! Page faults, and hits of the page cache, through the kernel model, on one core: what it decides and keeps in its tables,
 //! without the machine that executes the paths and moves the pages. Of the full-scale preset
 //! `storage`, with a smaller DRAM.
 //!
@@ -6,6 +6,7 @@
 
 use std::time::Instant;
 use tierscope_kernel::Random;
+use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::{Next, Paging, Work};
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_workload::op::{MAP_SHARED, MAP_WRITABLE, NO_FILE};
@@ -32,6 +33,25 @@ impl Kernel {
         let sharing = if private { 0 } else { MAP_SHARED };
         paging.map(BASE, bytes, MAP_WRITABLE | sharing, file, 0);
         Kernel { paging, work: Vec::new(), now_ps: 0 }
+    }
+
+    /// A call reads a page of the file; whether that was there.
+    fn reads(&mut self, index: u64) -> bool {
+        let next = self.paging.read_page(0, index, index, &mut self.work, &|_| false);
+        self.work.clear();
+        self.paging.end_of_read(0, (index + 1) * PAGE_BYTES);
+        let Ok(Next::Ready(frame)) = next else { return false };
+        self.paging.let_go(frame);
+        true
+    }
+
+    /// The hardware walks to a page; whether that was there.
+    fn walks(&mut self, page: u64) -> bool {
+        let Pte::Present { frame, .. } = self.paging.entry(BASE / PAGE_BYTES + page) else {
+            return false;
+        };
+        self.paging.touch(frame);
+        true
     }
 
     /// Faults until the page is there.
@@ -63,6 +83,17 @@ impl Kernel {
             }
         }
     }
+}
+
+fn measure_hits(name: &str, count: u64, mut hits: impl FnMut(u64) -> bool) {
+    let start = Instant::now();
+    let found = (0..count).filter(|i| hits(*i)).count() as u64;
+    let wall_s = start.elapsed().as_secs_f64();
+    assert_eq!(found, count, "all of it is there");
+    println!(
+        "{{\"name\": \"{name}\", \"hits\": {count}, \"wall_s\": {wall_s:.3}, \"hits_per_s\": {:.0}}}",
+        count as f64 / wall_s
+    );
 }
 
 fn measure(name: &str, kernel: &mut Kernel, count: u64, mut page: impl FnMut(u64) -> (u64, bool)) {
@@ -100,6 +131,21 @@ fn main() {
             measure(&format!("{memory}, first touch"), &mut kernel, pages, |i| (i, true));
             let name = format!("{memory}, twice the DRAM, random, 30 % writes");
             measure(&name, &mut kernel, count, |_| (random.below(pages), random.chance(0.3)));
+        }
+    }
+    // A file that is all there: what the hardware's walk finds, and what calls find.
+    let resident = pages / 4;
+    let mut file = Kernel::new(&spec, (0, false), resident * PAGE_BYTES);
+    (0..resident).for_each(|page| file.touch(page, false));
+    for (name, is_random) in [("random", true), ("in order", false)] {
+        let mut index = |i| if is_random { random.below(resident) } else { i % resident };
+        let mapped = format!("file in the page cache, mapped, {name}, hits");
+        if asked(&mapped) {
+            measure_hits(&mapped, 4 * count, |i| file.walks(index(i)));
+        }
+        let called = format!("file in the page cache, calls, {name}, hits");
+        if asked(&called) {
+            measure_hits(&called, 4 * count, |i| file.reads(index(i)));
         }
     }
     for (name, count) in [("random", count / 4), ("in order", count)] {

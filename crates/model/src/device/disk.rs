@@ -277,7 +277,10 @@ impl Disk {
         while self.work.is_none() {
             let run = match self.run.take() {
                 Some(run) => Some(run),
-                None => self.choose(now_ps),
+                None => self.choose(now_ps).inspect(|run| {
+                    let held = &mut self.held;
+                    run.waiting().for_each(|index| held[index].pass(Stage::StoreQueue, now_ps));
+                }),
             };
             let Some(mut run) = run else { return self.start_ahead(now_ps) };
             let Some((page, waiter)) = run.take() else { continue };
@@ -341,8 +344,9 @@ impl Disk {
         let (start, sector) = (self.from(now_ps), page * self.page_sectors);
         let write = matches!(kind, Kind::Write { .. });
         let way = self.mechanism.way(start, self.heads, sector, self.page_sectors, write);
+        // Since the mechanism turned to its run.
         if let Some(index) = waiter {
-            self.held[index].pass(Stage::StoreQueue, now_ps);
+            self.held[index].pass(Stage::Medium, now_ps);
         }
         self.counts.seeks += u64::from(way.seeks);
         self.counts.positioning_ps += way.positioned_ps - now_ps;

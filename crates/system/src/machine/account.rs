@@ -738,7 +738,6 @@ impl Machine {
         let Some((units, lengths, totals)) = units else { return counted };
         let mut estimated = estimate(counted, &units, lengths, &totals);
         estimated.notes.extend(self.syncs_between_units());
-        estimated.notes.extend(self.locks_between_units());
         estimated
     }
 
@@ -753,19 +752,6 @@ impl Machine {
                  take what those in detail took: where they take much of the time, that and the bytes written to the \
                  store were up to 42 and 60 % off where it was measured; without sampling they are right",
                 so_many(syncs, "call")
-            )
-        })
-    }
-
-    /// What is said of waits for locks of files where a run is sampled and the operating system does not page.
-    fn locks_between_units(&self) -> Option<String> {
-        let waits = self.in_all(|account| account.file_lock_waits);
-        (waits > 0 && !self.fixed.paging).then(|| {
-            format!(
-                "threads waited {} for the lock of a file; between units what that takes is known roughly where \
-                 files lie in memory: where it takes most of the time, that was up to 36 % short where it was \
-                 measured, and outside of its interval; without sampling it is right",
-                so_many(waits, "time")
             )
         })
     }

@@ -421,6 +421,9 @@ impl Machine {
         if stream.tells_mappings() {
             paging.all_is_mapped();
         }
+        if let Some(raid) = spec.software_raid() {
+            paging.deal(u64::from(raid.drives), raid.stripe.bytes());
+        }
         if let Some(cache) = spec.build_buffer_cache() {
             paging.add_buffer_cache(cache);
         }

@@ -35,7 +35,7 @@ pub use shape::{Field, Shape, Table, Word, json_schema, shape};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tierscope_kernel::Clock;
-use tierscope_model::device::{self, DeviceDescription, InDram};
+use tierscope_model::device::{self, DeviceDescription, InDram, RaidSpec};
 use tierscope_model::link::{self, LinkDescription};
 use tierscope_model::medium::DramSpec;
 use tierscope_model::medium::dram::description::Description;
@@ -242,6 +242,14 @@ impl SystemSpec {
     /// The two nodes of memory that the operating system sees, where there are two.
     pub fn nodes(&self) -> Option<Nodes<'_>> {
         self.the_organization()?.nodes()
+    }
+
+    /// Drives that the host deals what it asks for over, without an adapter that does.
+    pub fn software_raid(&self) -> Option<&RaidSpec> {
+        let of_ssd = self.ssd.as_ref().and_then(|it| it.raid.as_ref());
+        let of_disk = self.disk.as_ref().and_then(|it| it.raid.as_ref());
+        let of_nvm = self.nvm.as_ref().and_then(|it| it.raid.as_ref());
+        of_ssd.or(of_disk).or(of_nvm).filter(|raid| raid.bandwidth.is_none())
     }
 
     /// The level between page cache and store, of a description that has been checked; `None` where there

@@ -6,6 +6,7 @@ mod block_layer;
 mod block_requests;
 mod buffer_cache;
 mod calls;
+mod cold_reads;
 #[path = "../common/mod.rs"]
 mod common;
 mod comparators;

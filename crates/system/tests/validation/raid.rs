@@ -1,10 +1,13 @@
 //! Drives side by side, of the presets: what they win, every value of theirs, and published figures.
 
+use super::support::*;
 use tierscope_kernel::Random;
 use tierscope_model::device::DeviceDescription;
 use tierscope_model::link::LinkDescription;
 use tierscope_model::request::{Completion, Device, Request};
 use tierscope_system::spec::load;
+use tierscope_workload::Op;
+use tierscope_workload::op::Call;
 
 /// Seconds of so many reads, `depth` at a time: in order, or anywhere.
 fn time_s(
@@ -165,4 +168,30 @@ fn small_writes_in_order_end_in_the_adapters_cache() {
     println!("4 KiB written in order: {with:.0} us, {without:.0} us without write-back");
     // What the adapter takes: its time, and 4 KiB at 2 GB/s.
     assert!((with - 102.05).abs() < 0.1 && without > with, "{with} and {without}");
+}
+
+/// Of a direct read from the array of SSDs, which the host deals: the time of its paths in driver and block layer.
+fn paths_ns(pages: u64) -> f64 {
+    let (offset, length, address) = (0, pages * PAGE, ANONYMOUS);
+    let mut ops = call(Call::Open { file: 0, size: 1 << 24 });
+    ops.extend((0..pages).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, 4)));
+    ops.extend(call(Call::ReadDirect { file: 0, offset, length, address }));
+    let changes: Sets<'_> = &[
+        ("os.paths.driver", "{ instructions = 1000, lines = 0 }"),
+        ("os.paths.block_layer", "{ instructions = 3000, lines = 0 }"),
+        ("ssd.raid.latency", "0ns"),
+    ];
+    let found = run(&system("ssd-raid", &[FREE_KERNEL, changes]), &[ops]);
+    let stages_ns = &found.result.calls["read"].stages_ns;
+    stages_ns["driver"] + stages_ns["block_layer"]
+}
+
+#[test]
+fn each_drive_that_the_host_asks_costs_it_the_paths_of_a_request() {
+    let one = paths_ns(1);
+    // Stripes of 64 KiB, requests of 512 KiB.
+    for (pages, drives) in [(16, 1.0), (32, 2.0), (64, 4.0), (128, 4.0), (160, 6.0)] {
+        let times = paths_ns(pages) / one;
+        assert!((times / drives - 1.0).abs() < 0.02, "{pages} pages: {times} for {drives}");
+    }
 }

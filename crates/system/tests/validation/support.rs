@@ -107,6 +107,11 @@ fn sums(result: SystemResult) -> Sums {
     let mean_ps = latency_ps as f64 / count.max(1.0);
     let told_ps = result.latency_ns.as_ref().map_or(0.0, |latency| latency.mean * 1e3);
     assert!((mean_ps - told_ps).abs() <= 1e-6 * mean_ps);
+    for (kind, calls) in &result.calls {
+        let stages_ns: f64 = calls.stages_ns.values().sum();
+        let mean_ns = calls.latency_ns.mean;
+        assert!((stages_ns - mean_ns).abs() <= 1e-6 * mean_ns, "{kind}: {stages_ns} of {mean_ns}");
+    }
     let (time_ps, accesses) = (result.time_ps, result.accesses);
     Sums { time_ps, accesses, latency_ps, stages_ps, result }
 }

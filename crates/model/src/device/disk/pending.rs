@@ -26,6 +26,11 @@ impl Run {
         self.first + self.waiters.len() as u64
     }
 
+    /// Who waits for its pages.
+    pub fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        self.waiters.iter().copied().flatten()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.waiters.is_empty()
     }

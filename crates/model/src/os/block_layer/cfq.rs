@@ -20,8 +20,8 @@ pub struct CfqSpec {
     pub slice_sync: Duration,
     /// How long writes in the background have it (`slice_async`, 40 ms).
     pub slice_async: Duration,
-    /// How long a disk is left idle for the next request of a thread whose slice it is (`slice_idle`, 8 ms); not for a
-    /// device that does not rotate.
+    /// How long a disk is left idle for the next request of a thread whose slice it is (`slice_idle`, 8 ms; 2 ms at most of
+    /// one that seeks far); not for a device that does not rotate.
     pub slice_idle: Duration,
     /// Requests of a queue that the device has at most, while other queues wait (`quantum`, 8; 4 before 2.6.33).
     pub quantum: u32,
@@ -96,6 +96,37 @@ impl ThinkTime {
     }
 }
 
+/// A device is left idle no longer than so for a thread that seeks (`CFQ_MIN_TT`): 2 ms.
+const IDLE_OF_SEEKING_PS: u64 = 2_000_000_000;
+
+/// How far a thread's requests lie from each other, in sectors (`cfq_update_io_seektime`, Linux 2.6.32): a mean as above.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seeks {
+    samples: u64,
+    total: u64,
+    mean: u64,
+    /// Where the last request ended.
+    end: u64,
+}
+
+impl Seeks {
+    fn comes(&mut self, request: &IoRequest) {
+        const SECTOR_BYTES: u64 = 512;
+        let [from, to] = [self.end, request.address].map(|address| address / SECTOR_BYTES);
+        let most = if self.samples <= 60 { 2 << 20 } else { 2 << 16 };
+        let distance = from.abs_diff(to).min(4 * self.mean + most);
+        self.end = request.end;
+        self.samples = (7 * self.samples + 256) / 8;
+        self.total = (7 * self.total + 256 * distance) / 8;
+        self.mean = (self.total + self.samples / 2) / self.samples;
+    }
+
+    /// Whether they are known to be far (`CIC_SEEKY`).
+    fn are_far(&self) -> bool {
+        self.samples > 80 && self.mean > 8 << 10
+    }
+}
+
 /// What one owner waits for.
 #[derive(Clone, Debug, Default)]
 struct OfOwner {
@@ -105,6 +136,7 @@ struct OfOwner {
     fifo: Arrivals,
     at_device: u32,
     think: ThinkTime,
+    seeks: Seeks,
 }
 
 /// Whose slice it is.
@@ -210,7 +242,9 @@ impl Cfq {
         if slice.idle_until_ps.is_some() {
             return false;
         }
-        let until_ps = of_owner.think.answered_ps.saturating_add(self.idle_ps);
+        let seeks = of_owner.seeks.are_far();
+        let idle_ps = if seeks { self.idle_ps.min(IDLE_OF_SEEKING_PS) } else { self.idle_ps };
+        let until_ps = of_owner.think.answered_ps.saturating_add(idle_ps);
         slice.idle_until_ps = Some(until_ps);
         now_ps < until_ps
     }
@@ -253,6 +287,7 @@ impl Scheduler for Cfq {
         let of_owner = self.owners.entry(owner).or_default();
         if owner.is_some() {
             of_owner.think.asks(now_ps, self.idle_ps);
+            of_owner.seeks.comes(request);
         }
         let waited = !of_owner.sorted.is_empty();
         of_owner.sorted.insert(key(request), id);

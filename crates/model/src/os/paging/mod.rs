@@ -432,6 +432,8 @@ struct Limits {
     store_bytes: u64,
     /// What the memory control group of the program may have.
     memory: u64,
+    /// Drives over which the host deals what is asked for, and pages of a stripe.
+    dealt: Option<(u64, u64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -581,6 +583,15 @@ impl Paging {
     /// All pages of a file.
     pub const ALL_PAGES: Range<u64> = 0..u64::MAX;
 
+    /// The host deals what is asked for over so many drives, in stripes: what each is asked for is a request of its own, with
+    /// its paths (`raid0_make_request`, drivers/md/raid0.c).
+    pub fn deal(&mut self, drives: u64, stripe_bytes: u64) {
+        let stripe_pages = (stripe_bytes / self.page_bytes).max(1);
+        if let Some(limits) = &mut self.limits {
+            limits.dealt = Some((drives, stripe_pages));
+        }
+    }
+
     /// Memory management over `memory_bytes` of main memory. Without `storage` nothing is ever
     /// paged out, and files lie in memory.
     pub fn new(
@@ -604,6 +615,7 @@ impl Paging {
             watermark_scale: spec.watermark_scale,
             store_bytes,
             memory: spec.memory_limit.map_or(u64::MAX, |limit| limit.bytes() / page_bytes),
+            dealt: None,
         });
         let policy = storage.map_or(ReclaimPolicy::Fifo, |(spec, _)| spec.reclaim);
         let reclaim = storage.map_or_else(Reclaim::nothing, |(spec, _)| {

@@ -42,9 +42,20 @@ impl Paging {
 
     /// So many pages are asked for: the block layer splits what is larger than the device takes.
     pub(super) fn request_paths(&self, pages: u32, work: &mut Vec<Work>) {
-        let parts = self.parts(u64::from(pages));
+        let parts = self.dealt_parts(u64::from(pages));
         work.push(Work::Path(Stage::BlockLayer, parts));
         work.push(Work::Path(Stage::Driver, parts));
+    }
+
+    /// The requests that drives get of so many pages, each of those that the pages are one for each drive that has some of
+    /// it.
+    fn dealt_parts(&self, pages: u64) -> u32 {
+        let Some(Limits { largest_request, dealt: Some((drives, stripe_pages)), .. }) = self.limits
+        else {
+            return self.parts(pages);
+        };
+        let of = |pages: u64| pages.div_ceil(stripe_pages).min(drives);
+        (pages / largest_request * of(largest_request) + of(pages % largest_request)) as u32
     }
 
     /// The fewest requests that so many pages can be.
