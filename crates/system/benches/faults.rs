@@ -40,9 +40,7 @@ impl Kernel {
         let next = self.paging.read_page(0, index, index, &mut self.work, &|_| false);
         self.work.clear();
         self.paging.end_of_read(0, (index + 1) * PAGE_BYTES);
-        let Ok(Next::Ready(frame)) = next else { return false };
-        self.paging.let_go(frame);
-        true
+        matches!(next, Ok(Next::Ready(_)))
     }
 
     /// The hardware walks to a page; whether that was there.

@@ -542,6 +542,11 @@ fn unknown_system(name: &str, place: String, path: &str) -> Problem {
         mend: match (host, kernel) {
             (true, _) => as_base("hybrid"),
             (_, true) => as_base("storage"),
+            _ if name == "pcie-block" => {
+                "machines over a device behind PCI Express are \"haste\", \"fusion-io\", \"ssd-raid\" and \
+                 \"disk-raid\""
+                    .into()
+            }
             _ => near.unwrap_or_else(all),
         },
         place,
