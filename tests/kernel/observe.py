@@ -21,9 +21,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import fuse_server
 import patterns
@@ -63,6 +64,16 @@ def counted() -> dict[str, int]:
     return {name: int(number) for name, number in words}
 
 
+SKIPPED = 77
+"""The exit status of an observer that this computer lacks something for, as automake has it."""
+
+
+def skipped(why: str) -> NoReturn:
+    """Ends an observer that this computer lacks something for; others go on (`make kernel`)."""
+    print(why, file=sys.stderr)
+    sys.exit(SKIPPED)
+
+
 def missing() -> list[str]:
     """What this computer lacks for observing, in words; empty if nothing."""
     lacks = []
@@ -87,6 +98,7 @@ class Trace:
     """A tracing instance of our own, which sees one file system."""
 
     EVENTS = ("filemap/mm_filemap_add_to_page_cache", "readahead")
+    DEVICE = "s_dev"
 
     def __enter__(self) -> "Trace":
         INSTANCE.mkdir(exist_ok=True)
@@ -99,12 +111,12 @@ class Trace:
         INSTANCE.rmdir()
 
     def watch(self, device: int) -> None:
-        """From now on, events of files on this device."""
+        """From now on, events of this device, or of files on it."""
         kernel_number = os.major(device) << 20 | os.minor(device)
         (INSTANCE / "tracing_on").write_text("1")
         for event in self.EVENTS:
             directory = INSTANCE / "events" / event
-            (directory / "filter").write_text(f"s_dev == {kernel_number}")
+            (directory / "filter").write_text(f"{self.DEVICE} == {kernel_number}")
             (directory / "enable").write_text("1")
 
     def clear(self) -> None:
@@ -365,6 +377,36 @@ def observe_all(
     return observe_each(root, trace, patterns.all_patterns(given.seed, given.each), observe)
 
 
+@contextmanager
+def looped(image: Path) -> Iterator[str]:
+    """A loop device over a file, past the page cache; also gone if this ends while it is made."""
+    find = ["losetup", "--find", "--show", "--direct-io=on", image]
+    try:
+        yield subprocess.run(find, check=True, capture_output=True, text=True).stdout.strip()
+    finally:
+        having = ["losetup", "--associated", image, "--noheadings", "--output", "NAME"]
+        there = subprocess.run(having, check=True, capture_output=True, text=True).stdout.split()
+        for loop in there:
+            subprocess.run(["losetup", "--detach", loop], check=True)
+
+
+@contextmanager
+def mounted(root: Path, *what: str) -> Iterator[None]:
+    """A file system, mounted as said; also gone if this ends while it is mounted."""
+    try:
+        subprocess.run(["mount", *what, root], check=True)
+        yield
+    finally:
+        # A loop device goes when the last who has it open closes it, and its file with it.
+        for _ in range(100):
+            if not root.is_mount():
+                break
+            if subprocess.run(["umount", root], capture_output=True, check=False).returncode:
+                time.sleep(0.05)
+        if root.is_mount():
+            subprocess.run(["umount", root], check=True)
+
+
 Observe = Callable[[Path, int, Path | None], list[dict[str, Any]]]
 """Takes a file system's root, its largest request in pages, and the log of its requests, if any."""
 
@@ -393,29 +435,24 @@ def with_ext4(
     with image.open("wb") as file:
         file.truncate((64 << 20) + 2 * sum(set(sizes_bytes)))
     subprocess.run(["mkfs.ext4", "-q", "-b", "4096", image], check=True)
-    loop = subprocess.run(
-        ["losetup", "--find", "--show", "--direct-io=on", image],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    try:
-        subprocess.run(["mount", loop, root], check=True)
+    with looped(image) as loop, mounted(root, loop):
         for size in sorted(set(sizes_bytes)):
             with (root / str(size)).open("wb") as file:
                 file.write(b"\1" * size)
                 os.fsync(file.fileno())
         sectors_kib = int(Path(f"/sys/block/{Path(loop).name}/queue/max_sectors_kb").read_text())
-        try:
-            return observe(root, sectors_kib // 4, None)
-        finally:
-            subprocess.run(["umount", root], check=True)
-    finally:
-        subprocess.run(["losetup", "--detach", loop], check=True)
+        return observe(root, sectors_kib // 4, None)
+
+
+def ended_early(*_: object) -> NoReturn:
+    """What was mounted, attached and set is undone, as at the end."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit("ended early")
 
 
 def asked(about: str) -> argparse.Namespace:
     """What the command line of an observer asks for, of which the first line says what it does."""
+    signal.signal(signal.SIGTERM, ended_early)
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("output", type=Path, help="where to write what was seen")
     parser.add_argument("--seed", type=int, default=7)
@@ -439,7 +476,7 @@ def main() -> None:
     """The command."""
     arguments = asked(__doc__)
     if lacks := missing():
-        raise SystemExit("observe.py: this computer lacks " + ", ".join(lacks))
+        skipped("observe.py: this computer lacks " + ", ".join(lacks))
     around = Path("/sys/kernel/debug/fault_around_bytes")
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-") as name, Trace() as trace:
         work = Path(name)

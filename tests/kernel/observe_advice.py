@@ -174,7 +174,7 @@ def locked(pattern: Locked, path: Path, trace: Watch) -> dict[str, object] | Non
         return None
     return {
         "read_pages": read_pages,
-        "steps": encoded(pattern.accesses),
+        "steps": encoded(pattern.accesses.steps),
         "file": pattern.file,
         "anonymous_pages": pattern.anonymous_pages,
         "until": pattern.until,

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import block_patterns
 from block_patterns import DEVICE_PAGES, GATES, Pattern, Step
+from observe import skipped
 
 PAGE = 4096
 SECTORS = PAGE // 512
@@ -300,7 +301,7 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=6, help="patterns of each kind")
     arguments = parser.parse_args()
     if lacks := missing():
-        sys.exit("observe_block.py: this computer lacks " + ", ".join(lacks))
+        skipped("observe_block.py: this computer lacks " + ", ".join(lacks))
     # One processor, whose software queue all requests go through.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     memory, runs = Memory(), []

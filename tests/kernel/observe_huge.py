@@ -19,7 +19,7 @@ from pathlib import Path
 
 import huge_patterns
 from huge_patterns import DROP, FILL, HUGE_PAGES, LIMIT_PAGES, Pattern
-from observe import PAGE, asked, counted, libc, write
+from observe import PAGE, asked, counted, libc, skipped, write
 from observe_reclaim import Group
 from observe_shmem import needs_swap, page_cluster, swap
 
@@ -143,7 +143,7 @@ def main() -> None:
     arguments = asked(__doc__)
     needs_swap("observe_huge.py")
     if not (HUGE / "enabled").exists() or "[never]" in (HUGE / "enabled").read_text():
-        raise SystemExit("observe_huge.py: this computer makes no transparent huge pages")
+        skipped("observe_huge.py: this computer makes no transparent huge pages")
     found = []
     with (
         tempfile.TemporaryDirectory(prefix="tierscope-observe-", dir="/var/tmp") as name,

@@ -17,10 +17,11 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from observe import skipped
 
 BLOCK = 4096
 SECTORS = BLOCK // 512
@@ -393,7 +394,7 @@ def main() -> None:
     arguments = parser.parse_args()
     output = arguments.output
     if lacks := missing():
-        sys.exit(f"cannot observe the journal here: no {', no '.join(lacks)}")
+        skipped(f"cannot observe the journal here: no {', no '.join(lacks)}")
     INSTANCE.mkdir(exist_ok=True)
     looks = XFS_LOOKS.read_text() if XFS_LOOKS.exists() else None
     try:

@@ -14,12 +14,12 @@ import os
 import platform
 import shutil
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from observe import skipped
 from observe_journal import BLOCK, LINE, SECTORS, TRACING, run
 
 INSTANCE = TRACING / "instances/tierscope-metadata"
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("output", type=Path)
     output = parser.parse_args().output
     if lacks := missing():
-        sys.exit(f"cannot observe metadata here: no {', no '.join(lacks)}")
+        skipped(f"cannot observe metadata here: no {', no '.join(lacks)}")
     INSTANCE.mkdir(exist_ok=True)
     try:
         (INSTANCE / "events/block/block_rq_issue/enable").write_text("1")

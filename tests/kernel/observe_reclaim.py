@@ -23,7 +23,7 @@ from pathlib import Path
 
 import observe
 import reclaim_patterns
-from observe import INSTANCE, PAGE, SYS_CACHESTAT, Mapping, backing, libc
+from observe import INSTANCE, PAGE, SYS_CACHESTAT, Mapping, backing, libc, skipped
 from reclaim_patterns import FILE_PAGES, LIMIT_PAGES, Pattern
 
 GROUPS = Path("/sys/fs/cgroup/memory")
@@ -46,7 +46,7 @@ def needs_groups(observer: str) -> None:
     if not (GROUPS / "memory.stat").exists():
         lacks.append("memory control groups of version 1")
     if lacks:
-        raise SystemExit(f"{observer}: this computer lacks " + ", ".join(lacks))
+        skipped(f"{observer}: this computer lacks " + ", ".join(lacks))
 
 
 class Watch(observe.Trace):
@@ -137,10 +137,14 @@ def empty(fd: int) -> None:
     raise SystemExit("observe_reclaim.py: the page cache keeps pages of the file")
 
 
-def encoded(pattern: Pattern) -> str:
-    """The steps, each as a word of 16 bits in base 64: the page, and in the highest bit, a load."""
-    words = struct.pack(f"<{len(pattern.steps)}H", *(load << 15 | at for load, at in pattern.steps))
-    return base64.b64encode(words).decode()
+def words(numbers: list[int]) -> str:
+    """Numbers as words of 16 bits in base 64."""
+    return base64.b64encode(struct.pack(f"<{len(numbers)}H", *numbers)).decode()
+
+
+def encoded(steps: list[tuple[bool, int]]) -> str:
+    """Steps, each as a word: the page, and in the highest bit, the other thing that it says."""
+    return words([other << 15 | page for other, page in steps])
 
 
 def run(pattern: Pattern, path: Path, trace: Watch) -> dict[str, object] | None:
@@ -181,7 +185,7 @@ def run(pattern: Pattern, path: Path, trace: Watch) -> dict[str, object] | None:
     return {
         "random": pattern.random,
         "read_pages": pattern.read_pages,
-        "steps": encoded(pattern),
+        "steps": encoded(pattern.steps),
         "most_pages": cached.most,
         "seen": seen,
     }

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import reclaim_patterns
-from observe import PAGE, Mapping, asked, counted, write
+from observe import PAGE, Mapping, asked, counted, looped, mounted, skipped, write
 from observe_reclaim import GROUPS, Group, encoded, in_cache
 from reclaim_patterns import LIMIT_PAGES, Pattern
 
@@ -27,34 +27,31 @@ PAGE_CLUSTER = Path("/proc/sys/vm/page-cluster")
 
 
 @contextmanager
-def swap(work: Path) -> Iterator[None]:
-    """Swap on a loop device, which reads from its file past the page cache."""
+def swap(work: Path, *, rotational: bool = False) -> Iterator[Path]:
+    """Swap on a loop device, which reads from its file past the page cache; a disk, if told so."""
     image = work / "swap"
     with image.open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, SWAP_BYTES)
-    find = ["losetup", "--find", "--show", "--direct-io=on", image]
-    loop = subprocess.run(find, check=True, capture_output=True, text=True).stdout.strip()
-    try:
-        subprocess.run(["mkswap", loop], check=True, stdout=subprocess.DEVNULL)
-        subprocess.run(["swapon", loop], check=True)
+    with looped(image) as loop:
+        told = Path("/sys/block") / Path(loop).name / "queue/rotational"
+        before = told.read_text()
         try:
-            yield
+            told.write_text(str(int(rotational)))
+            subprocess.run(["mkswap", loop], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(["swapon", loop], check=True)
+            yield Path(loop)
         finally:
-            subprocess.run(["swapoff", loop], check=True)
-    finally:
-        subprocess.run(["losetup", "--detach", loop], check=True)
+            if loop in Path("/proc/swaps").read_text().split():
+                subprocess.run(["swapoff", loop], check=True)
+            told.write_text(before)
 
 
 @contextmanager
-def tmpfs(root: Path) -> Iterator[None]:
+def tmpfs(root: Path, size_bytes: int = SWAP_BYTES) -> Iterator[None]:
     """A tmpfs of single pages."""
     root.mkdir()
-    options = f"size={SWAP_BYTES},huge=never"
-    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", root], check=True)
-    try:
+    with mounted(root, "-t", "tmpfs", "-o", f"size={size_bytes},huge=never", "tmpfs"):
         yield
-    finally:
-        subprocess.run(["umount", root], check=True)
 
 
 @contextmanager
@@ -71,11 +68,11 @@ def page_cluster(power: int) -> Iterator[None]:
 def needs_swap(observer: str) -> None:
     """Ends an observer that cannot add swap, or tell what a control group swaps."""
     if os.geteuid() != 0:
-        raise SystemExit(f"{observer}: only root can make control groups, mount and add swap")
+        skipped(f"{observer}: only root can make control groups, mount and add swap")
     if not (GROUPS / "memory.stat").exists():
-        raise SystemExit(f"{observer}: this computer lacks control groups of version 1")
+        skipped(f"{observer}: this computer lacks control groups of version 1")
     if len(Path("/proc/swaps").read_text().splitlines()) > 1:
-        raise SystemExit(f"{observer}: this computer has swap already; swapoff -a")
+        skipped(f"{observer}: this computer has swap already; swapoff -a")
 
 
 def swapped() -> tuple[int, int]:
@@ -124,7 +121,7 @@ def runs(pattern: Pattern, path: Path) -> dict[str, object]:
         "read_pages": pattern.read_pages,
         "file_pages": pages,
         "most_pages": max(most for most, _ in found),
-        "steps": encoded(pattern),
+        "steps": encoded(pattern.steps),
         "seen": [seen for _, seen in found],
     }
 

@@ -31,6 +31,7 @@ from observe import (
     asked,
     missing,
     observe_each,
+    skipped,
     with_ext4,
     with_fuse,
     write,
@@ -194,7 +195,7 @@ def main() -> None:
     """The command."""
     arguments = asked(__doc__)
     if lacks := missing():
-        raise SystemExit("observe_threads.py: this computer lacks " + ", ".join(lacks))
+        skipped("observe_threads.py: this computer lacks " + ", ".join(lacks))
     around = Path("/sys/kernel/debug/fault_around_bytes")
     with tempfile.TemporaryDirectory(prefix="tierscope-observe-") as name, Trace() as trace:
 

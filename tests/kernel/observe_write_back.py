@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from advice_patterns import halves
-from observe import PAGE, asked, libc, missing, write
+from observe import PAGE, asked, libc, missing, skipped, write
 from write_back_patterns import FILE_PAGES, KINDS, Pattern
 
 TIMES = 3
@@ -144,7 +144,7 @@ def main() -> None:
     """The command."""
     arguments = asked(__doc__)
     if lacks := missing():
-        raise SystemExit("observe_write_back.py: this computer lacks " + ", ".join(lacks))
+        skipped("observe_write_back.py: this computer lacks " + ", ".join(lacks))
     found = []
     with (
         in_memory() as work,

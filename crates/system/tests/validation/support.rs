@@ -181,12 +181,16 @@ pub const WHOLE_LINK: Sets<'static> = &[
 pub const SMALL_L3: Sets<'static> = &[("processor.caches.L3.capacity", "1280KiB")];
 pub const LARGE_TLB: Sets<'static> = &[("processor.tlb.entries", "65536")];
 
-/// What a kernel was observed to do: the files committed in `tests/kernel`, or that which the environment names.
+/// What a kernel was observed to do: the files committed in `tests/kernel`, or that which the environment names, if it has
+/// been observed (`make kernel` goes on without what this computer cannot show).
 pub fn observations<T: serde::de::DeserializeOwned>(variable: &str, committed: &[&str]) -> Vec<T> {
     let here = |file: &&str| format!("{}/../../tests/kernel/{file}", env!("CARGO_MANIFEST_DIR"));
     let files = match std::env::var(variable) {
-        Ok(file) => vec![file],
-        Err(_) => committed.iter().map(here).collect(),
+        Ok(file) if std::path::Path::new(&file).exists() => vec![file],
+        named => {
+            named.into_iter().for_each(|file| println!("{file} was not observed"));
+            committed.iter().map(here).collect()
+        }
     };
     let read = |file: &String| {
         let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{file}: {error}"));
