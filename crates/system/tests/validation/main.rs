@@ -36,6 +36,7 @@ mod reclaim;
 mod sensitivity;
 mod shmem;
 mod support;
+mod swap;
 mod tiering;
 mod transfers;
 mod variations;

@@ -25,6 +25,9 @@ const OF_SLOTS: u64 = u64::MAX;
 /// Hits that a mapping counts at most (`SWAP_RA_HITS_MAX`, mm/swap_state.c, with pages of 4 KiB).
 const MOST_HITS: u64 = 63;
 
+/// Pages that are read at once at most around a page in its mapping (`SWAP_RA_ORDER_CEILING`, mm/swap_state.c).
+const MOST_BY_ADDRESS: u64 = 32;
+
 /// How readahead from swap has gone of late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SwapWindow {
@@ -218,7 +221,7 @@ impl Paging {
             return window.cluster(slot, most);
         }
         let before = *window;
-        let pages = before.next_pages(page, most);
+        let pages = before.next_pages(page, most.min(MOST_BY_ADDRESS));
         *window = SwapWindow { last: page, pages, hits: 0 };
         // Not beyond the mapping or the page-table page (`swap_vma_ra_win`).
         let first = if page == before.last + 1 {
