@@ -35,7 +35,7 @@ FILE_BYTES = 3000 * PAGE
 BY_ADDRESS = Path("/sys/kernel/mm/swap/vma_ra_enabled")
 BIO = re.compile(r"block_bio_queue: \S+ (\S+) (\d+) \+ (\d+) ")
 SECTORS = PAGE // 512
-MADV_DONTFORK, MADV_PAGEOUT = 10, 21
+MADV_DONTFORK, MADV_COLD, MADV_PAGEOUT = 10, 20, 21
 SWAPPED = 1 << 62
 COUNTED = [
     "pswpin",
@@ -66,6 +66,10 @@ class Swapped(Memory):
             self.store(page)
         else:
             self.load(page)
+
+    def drain(self) -> None:
+        """All that has come is on the lists of reclaim: this processor held some back."""
+        self.advise(self.pages, 1, MADV_COLD)
 
     def slots(self) -> list[int | None]:
         """The swap slot of each page that has one."""
@@ -154,6 +158,16 @@ def windows(pattern: Windows, device: Path) -> dict[str, object]:
     }
 
 
+def in_turn(pattern: Windows, work: Path, *, rotational: bool) -> dict[str, object]:
+    """The same with slots one behind the other: others may have had some of the first cluster."""
+    for _ in range(8):
+        with swap(work, rotational=rotational) as device, page_cluster(pattern.power):
+            seen = windows(pattern, device)
+        if seen["slots"] == [[1, len(pattern.order) + WARM_PAGES]]:
+            return seen
+    raise SystemExit("observe_swap.py: swap slots are not given in turn")
+
+
 def swappiness_of(group: Group, value: int) -> None:
     """How reclaim weighs memory against files in a group."""
     (group.path / "memory.swappiness").write_text(str(value))
@@ -179,6 +193,7 @@ def limited(pattern: Limited, swappiness: int, file: int, trace: Watch | None) -
                 else:
                     os.pread(file, PAGE, (page - pattern.pages) * PAGE)
                 if number % 128 == 127:
+                    memory.drain()
                     now = group.counted()
                     most = max(most, sum(now[name] for name in now if "active" in name))
             group.leave()
@@ -219,8 +234,7 @@ def all_windows(work: Path, seed: int, each: int) -> list[dict[str, object]]:
     for about, pattern in swap_patterns.windows(seed, each):
         seen: dict[str, object] = {}
         for way, rotational in [("by_addresses", False), ("by_slots", True)]:
-            with swap(work, rotational=rotational) as device, page_cluster(pattern.power):
-                seen[way] = windows(pattern, device)
+            seen[way] = in_turn(pattern, work, rotational=rotational)
         about_pattern = {
             "order": words(pattern.order),
             "parts": pattern.parts,

@@ -203,7 +203,9 @@ def limited(seed: int, each: int) -> Iterator[tuple[dict[str, Any], Limited]]:
         for number, (rng, about) in enumerate(halves(seed, each, way.__name__)):
             pages = rng.randrange(1800, 4000)
             ways = way(rng, pages)
-            steps = stored(rng, [next(ways) for _ in range(STEPS)])
+            # Of what went to swap first, so that readahead by slots forgets what others have read.
+            warm = [(False, page) for page in range(16, 32 * WARM_STEPS, 32)]
+            steps = warm + stored(rng, [next(ways) for _ in range(STEPS)])
             power = 0 if number == 2 else 3
             more = {"rotational": number % 2 == 1, "power": power, "swappiness": [60]}
             yield about | more, Limited(pages, steps)

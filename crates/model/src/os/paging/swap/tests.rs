@@ -99,6 +99,28 @@ fn a_sweep_reads_one_window_beside_the_other() {
     }
 }
 
+/// However many pages may be read at once (`SWAP_RA_ORDER_CEILING`).
+#[test]
+fn windows_by_address_have_32_pages_at_most() {
+    let mut paging = small(|spec| {
+        spec.swap_readahead = SwapReadahead::VirtualAddress;
+        spec.swap_cluster_pages = 64;
+    });
+    paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    for page in 0..3 * FRAMES {
+        touch(&mut paging, page, true);
+    }
+    settle(&mut paging);
+    let mut largest = 0;
+    for page in 0..512 {
+        let before = paging.counters.swap_ins;
+        touch(&mut paging, page, false);
+        settle(&mut paging);
+        largest = largest.max(paging.counters.swap_ins - before);
+    }
+    assert_eq!(largest, 32);
+}
+
 /// Of a range that is needed, what is in swap is read and faults no more of; what a private mapping has of a file is not,
 /// nor anything with 2.6.32.
 #[test]
