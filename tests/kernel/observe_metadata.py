@@ -34,9 +34,9 @@ BIG_BLOCKS = 16384
 
 def missing() -> list[str]:
     """What this computer lacks for observing, in words; empty if nothing."""
-    lacks = []
     if os.geteuid() != 0:
-        lacks.append("root")
+        return ["root"]
+    lacks = []
     if not (TRACING / "events/block/block_rq_issue").exists():
         lacks.append(f"tracefs at {TRACING} with block:block_rq_issue")
     tools = ("losetup", "mkfs.ext4", "mkfs.xfs", "mount")

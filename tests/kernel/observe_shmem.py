@@ -9,6 +9,7 @@ version 1, and a computer that has no other swap in use; what is missing is said
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -71,6 +72,9 @@ def needs_swap(observer: str) -> None:
         skipped(f"{observer}: only root can make control groups, mount and add swap")
     if not (GROUPS / "memory.stat").exists():
         skipped(f"{observer}: this computer lacks control groups of version 1")
+    tools = ("losetup", "mkswap", "swapon", "swapoff", "mount", "umount")
+    if lacks := [f"the program {tool}" for tool in tools if not shutil.which(tool)]:
+        skipped(f"{observer}: this computer lacks " + ", ".join(lacks))
     if len(Path("/proc/swaps").read_text().splitlines()) > 1:
         skipped(f"{observer}: this computer has swap already; swapoff -a")
 

@@ -14,6 +14,7 @@ use; what is missing is said.
 import itertools
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -47,6 +48,16 @@ COUNTED = [
     "workingset_restore_anon",
 ]
 OF_GROUP = ["pgfault", "pgmajfault", "workingset_refault_anon", "workingset_refault_file"]
+
+
+ENDED: list[int] = []
+"""Signals that ask for an early end: it comes between runs, when nothing is half attached."""
+
+
+def may_end() -> None:
+    """Ends here if that was asked for."""
+    if ENDED:
+        raise SystemExit("observe_swap.py: ended early")
 
 
 class Swapped(Memory):
@@ -130,6 +141,7 @@ def send_away(memory: Swapped, order: list[int], group: Group) -> list[int]:
 
 def windows(pattern: Windows, device: Path) -> dict[str, object]:
     """Runs a pattern on memory that is all in swap: its slots, and what each step reads."""
+    may_end()
     order = [*pattern.order, *range(PAGES, PAGES + WARM_PAGES)]
     memory = Swapped(len(order))
     ends = [*pattern.parts[1:], len(order)]
@@ -175,6 +187,7 @@ def swappiness_of(group: Group, value: int) -> None:
 
 def limited(pattern: Limited, swappiness: int, file: int, trace: Watch | None) -> dict[str, int]:
     """What is counted when memory is written and a pattern runs on it, in a group of its own."""
+    may_end()
     memory = Swapped(pattern.pages)
     cached = Cached(os.fstat(file).st_ino)
     if trace:
@@ -279,6 +292,8 @@ def all_balanced(work: Path, seed: int, each: int) -> list[dict[str, object]]:
 def main() -> None:
     """The command."""
     arguments = asked(__doc__)
+    for number in [signal.SIGTERM, signal.SIGINT]:
+        signal.signal(number, lambda which, _: ENDED.append(which))
     needs_swap("observe_swap.py")
     lacks = missing()
     if not (TRACING / "events/block/block_bio_queue").exists():
