@@ -29,7 +29,7 @@ class ProgramInfo(TypedDict):
     seen: str
 
 
-LatencyFigure = Literal["mean", "p50", "p99", "p999", "max"]
+LatencyFigure = Literal["mean", "stddev", "p50", "p99", "p999", "max"]
 """A figure of a latency's distribution."""
 
 
@@ -37,6 +37,7 @@ class Latency(TypedDict):
     """Latency of the accesses to memory, in nanoseconds."""
 
     mean: float
+    stddev: float
     p50: float
     p99: float
     p999: float

@@ -144,7 +144,14 @@ def test_the_latency_plot_has_a_logarithmic_axis_with_its_unit(result: ts.Result
 
 def test_no_mark_of_the_latency_plot_hides_another(sample: ResultData) -> None:
     for system in sample["systems"].values():
-        system["latency_ns"] = {"mean": 5.0, "p50": 5.0, "p99": 5.0, "p999": 5.0, "max": 5.0}
+        system["latency_ns"] = {
+            "mean": 5.0,
+            "stddev": 0.0,
+            "p50": 5.0,
+            "p99": 5.0,
+            "p999": 5.0,
+            "max": 5.0,
+        }
     figure = ts.Result(sample).plot_latency()
     figure.draw_without_rendering()
     (axes,) = figure.axes

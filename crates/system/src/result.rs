@@ -681,6 +681,8 @@ pub struct CallResult {
 pub struct LatencySummary {
     /// Mean.
     pub mean: f64,
+    /// Standard deviation, of all that there were.
+    pub stddev: f64,
     /// Median.
     pub p50: f64,
     /// 99th percentile.
@@ -792,6 +794,7 @@ impl LatencySummary {
         let ns = |ps: u64| ps as f64 / 1e3;
         (histogram.count() > 0).then(|| LatencySummary {
             mean: histogram.mean_ps() / 1e3,
+            stddev: histogram.stddev_ps() / 1e3,
             p50: ns(histogram.quantile_ps(0.5)),
             p99: ns(histogram.quantile_ps(0.99)),
             p999: ns(histogram.quantile_ps(0.999)),
@@ -811,5 +814,6 @@ mod tests {
         histogram.record_n(0, 1);
         let zero = LatencySummary::of(&histogram).unwrap();
         assert_eq!((zero.mean, zero.max), (0.0, 0.0), "which is not the same as zero");
+        assert_eq!(zero.stddev, 0.0);
     }
 }

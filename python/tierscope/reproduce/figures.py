@@ -140,6 +140,9 @@ FIGURES: dict[str, Figure] = {
     "miss_rate": Figure("misses", fmt.percent, _column("miss_rate"), "miss_rate"),
     "hit_rate": Figure("hits of the DRAM cache", fmt.percent, _hit_rate),
     "latency_mean_ns": Figure("mean latency", fmt.nanoseconds, _mean_ns, "mean_latency"),
+    "latency_stddev_ns": Figure(
+        "standard deviation of latency", fmt.nanoseconds, _column("latency_stddev_ns")
+    ),
     "latency_p50_ns": Figure("median latency", fmt.nanoseconds, _column("latency_p50_ns")),
     "latency_p99_ns": Figure("99th percentile", fmt.nanoseconds, _column("latency_p99_ns")),
     "hardware_ns": Figure("hardware, of an access", fmt.nanoseconds, _hardware_ns),
