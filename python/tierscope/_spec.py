@@ -2552,7 +2552,7 @@ class Cfq(_Spec):
 
     slice_idle: str | None = None
     """How long a disk is left idle for the next request of a thread whose slice it is
-    (`slice_idle`, 8 ms); not for a device that does not rotate.
+    (`slice_idle`, 8 ms; 2 ms at most of one that seeks far); not for a device that does not rotate.
 
     A duration such as ``"25us"``.
     """
