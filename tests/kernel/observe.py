@@ -404,7 +404,8 @@ def mounted(root: Path, *what: str) -> Iterator[None]:
             if subprocess.run(["umount", root], capture_output=True, check=False).returncode:
                 time.sleep(0.05)
         if root.is_mount():
-            subprocess.run(["umount", root], check=True)
+            # Ended early, this program still maps a file there.
+            subprocess.run(["umount", "--lazy", root], check=True)
 
 
 Observe = Callable[[Path, int, Path | None], list[dict[str, Any]]]
