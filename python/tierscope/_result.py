@@ -529,8 +529,8 @@ def _flat_calls(calls: Mapping[str, CallResult]) -> dict[str, object]:
     """The figures of calls on files, by kind."""
     row: dict[str, object] = {}
     for kind, one in calls.items():
-        plain = ("count", "bytes", "time_ns")
-        row |= {f"call_{kind}_{key}": one[key] for key in plain}
+        apart = ("latency_ns", "stages_ns")
+        row |= {f"call_{kind}_{k}": v for k, v in one.items() if k not in apart}
         row |= {f"call_{kind}_stage_{k}_ns": v for k, v in one["stages_ns"].items()}
         row |= {f"call_{kind}_latency_{k}_ns": v for k, v in one["latency_ns"].items()}
     return row

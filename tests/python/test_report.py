@@ -227,19 +227,26 @@ def test_calls_on_files_have_rows_where_there_were_any() -> None:
     told = table.rows(result.data)
     at = [label for label, _ in told].index("Syncs")
     sync = system["calls"]["sync"]
-    cells = {label: cells["storage/quick"] for label, cells in told[at : at + 3]}
+    cells = {label: cells["storage/quick"] for label, cells in told[at : at + 4]}
+    group, most = max(breakdown.grouped(sync["stages_ns"]), key=lambda part: part[1])
+    share = most / sync["latency_ns"]["mean"]
+    assert share > 0.2
     assert cells == {
         "Syncs": fmt.count(sync["count"]),
         "  mean": fmt.nanoseconds(sync["latency_ns"]["mean"]),
+        "  most of it": f"{group.label}, {fmt.percent(share)}",
         "  99th percentile": fmt.nanoseconds(sync["latency_ns"]["p99"]),
     }
     # Two threads, two loops, each with two mails that are written and synced.
     assert (sync["count"], sync["bytes"]) == (8, 0)
     assert sync["time_ns"] == pytest.approx(8 * sync["latency_ns"]["mean"])
+    for one in system["calls"].values():
+        assert sum(one["stages_ns"].values()) == pytest.approx(one["latency_ns"]["mean"])
     row = result.to_polars().row(0, named=True)
     assert row["call_read_count"] == system["calls"]["read"]["count"]
     assert row["call_read_bytes"] == system["counters"]["file_read_bytes"]
     assert row["call_sync_latency_p999_ns"] == sync["latency_ns"]["p999"]
+    assert row["call_sync_stage_medium_ns"] == sync["stages_ns"]["medium"] > 0
     plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
     assert "calls" not in plain["oracle/quick"]
     assert not {"Reads by calls", "Syncs"} & set(dict(table.rows(plain.data)))
