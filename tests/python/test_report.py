@@ -228,7 +228,7 @@ def test_calls_on_files_have_rows_where_there_were_any() -> None:
     at = [label for label, _ in told].index("Syncs")
     sync = system["calls"]["sync"]
     cells = {label: cells["storage/quick"] for label, cells in told[at : at + 4]}
-    group, most = max(breakdown.grouped(sync["stages_ns"]), key=lambda part: part[1])
+    group, most = max(grouped(sync["stages_ns"]), key=lambda part: part[1])
     share = most / sync["latency_ns"]["mean"]
     assert share > 0.2
     assert cells == {

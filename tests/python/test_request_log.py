@@ -28,6 +28,7 @@ def test_each_machine_has_a_table_and_a_timeline(tierscope: Runner, tmp_path: Pa
     for name in MACHINES:
         system, ended = result[name], name.replace("/", "-")
         rows = rows_of(tmp_path / f"rows-{ended}.csv")
+        rows = [row for row in rows if not row["kind"].startswith("call_")]
         slowest = max(int(row["latency_ps"]) for row in rows if row["hardware_thread"])
         assert slowest / 1e3 == system["latency_ns"]["max"]
         trace = json.loads((tmp_path / f"line-{ended}.json").read_text(encoding="utf-8"))
@@ -41,6 +42,29 @@ def test_each_machine_has_a_table_and_a_timeline(tierscope: Runner, tmp_path: Pa
     assert pages
     assert all(row["hardware_thread"] == "" for row in pages)
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_call_on_a_file_has_a_row_whose_stages_are_its_time(tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    work = ts.workload("filebench/varmail", files=40, threads=2, loops=2)
+    calls = ts.run("storage/quick", work, latencies=file)["storage/quick"]["calls"]
+    rows = [row for row in rows_of(file) if row["kind"].startswith("call_")]
+    for kind, told in calls.items():
+        of_kind = [row for row in rows if row["kind"] == f"call_{kind}"]
+        assert len(of_kind) == told["count"]
+        assert sum(int(row["latency_ps"]) for row in of_kind) == pytest.approx(
+            1e3 * told["time_ns"]
+        )
+        medium = sum(int(row["medium_ps"]) for row in of_kind) / 1e3
+        assert medium == pytest.approx(told["count"] * told["stages_ns"].get("medium", 0.0))
+    for row in rows:
+        stages = {key: int(value) for key, value in row.items() if key.endswith("_ps")}
+        latency = stages.pop("latency_ps")
+        stages.pop("arrival_ps")
+        assert sum(stages.values()) == latency
+        assert row["hardware_thread"] != ""
+        assert row["address"] == ""
+    assert all(row["area"] for row in rows if row["kind"] == "call_read")
 
 
 def test_a_timeline_holds_no_more_than_a_viewer_can(tmp_path: Path) -> None:

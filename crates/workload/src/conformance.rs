@@ -190,7 +190,7 @@ impl Workload {
                 if length > 1 || op.kind() == Some(OpKind::Call) {
                     let call = Call::decode(op, &ops[index + 1..index + length]);
                     let call = call.unwrap_or_else(|| panic!("{op:?} of thread {thread}"));
-                    let file = file(call).map_or(0, |file| file as usize + 1);
+                    let file = call.file().map_or(0, |file| file as usize + 1);
                     assert!(file <= self.files, "{call:?}, and there are {} files", self.files);
                 }
                 index += length;
@@ -286,39 +286,6 @@ fn calls(ops: &[Op]) -> impl Iterator<Item = (usize, Call)> + '_ {
         }
         None
     })
-}
-
-/// The file that a call names.
-fn file(call: Call) -> Option<FileId> {
-    match call {
-        Call::Map { file, .. } | Call::ReadDirectory { file, .. } => {
-            Some(file).filter(|file| *file != NO_FILE)
-        }
-        Call::Open { file, .. }
-        | Call::Close { file }
-        | Call::Read { file, .. }
-        | Call::Write { file, .. }
-        | Call::ReadDirect { file, .. }
-        | Call::WriteDirect { file, .. }
-        | Call::Sync { file }
-        | Call::SyncData { file }
-        | Call::SyncFileRange { file, .. }
-        | Call::Unlink { file, .. }
-        | Call::SpliceRead { file, .. }
-        | Call::SpliceWrite { file, .. }
-        | Call::Allocate { file, .. }
-        | Call::AdviseFile { file, .. }
-        | Call::MakeDirectory { file, .. }
-        | Call::RemoveDirectory { file }
-        | Call::Rename { file, .. }
-        | Call::Link { file, .. }
-        | Call::Unname { file, .. }
-        | Call::Within { file, .. }
-        | Call::Exists { file, .. }
-        | Call::Stat { file }
-        | Call::Truncate { file, .. } => Some(file),
-        _ => None,
-    }
 }
 
 /// Pulls, and checks what concerns this pull alone.

@@ -317,6 +317,40 @@ pub struct Buffer {
 pub const MOST_FURTHER_BUFFERS: usize = 1023;
 
 impl Call {
+    /// The file or directory that it names first, if it names any.
+    pub fn file(&self) -> Option<FileId> {
+        match *self {
+            Call::Map { file, .. } | Call::ReadDirectory { file, .. } => {
+                Some(file).filter(|file| *file != NO_FILE)
+            }
+            Call::Open { file, .. }
+            | Call::Close { file }
+            | Call::Read { file, .. }
+            | Call::Write { file, .. }
+            | Call::ReadDirect { file, .. }
+            | Call::WriteDirect { file, .. }
+            | Call::Sync { file }
+            | Call::SyncData { file }
+            | Call::SyncFileRange { file, .. }
+            | Call::Unlink { file, .. }
+            | Call::SpliceRead { file, .. }
+            | Call::SpliceWrite { file, .. }
+            | Call::CopyRange { file, .. }
+            | Call::Allocate { file, .. }
+            | Call::AdviseFile { file, .. }
+            | Call::MakeDirectory { file, .. }
+            | Call::RemoveDirectory { file }
+            | Call::Rename { file, .. }
+            | Call::Link { file, .. }
+            | Call::Unname { file, .. }
+            | Call::Within { file, .. }
+            | Call::Exists { file, .. }
+            | Call::Stat { file }
+            | Call::Truncate { file, .. } => Some(file),
+            _ => None,
+        }
+    }
+
     /// Whether the call may have several buffers (readv(2)).
     pub fn takes_buffers(&self) -> bool {
         matches!(

@@ -4,7 +4,7 @@ use super::thread::{OWNERS, owner_name};
 use crate::result::{CallResult, LatencySummary};
 use std::collections::BTreeMap;
 use tierscope_kernel::LatencyHistogram;
-use tierscope_workload::Call;
+use tierscope_workload::{Call, FileId};
 
 /// Kinds of calls that are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +75,8 @@ impl CallKind {
 #[derive(Clone, Debug)]
 pub(super) struct Called {
     kind: CallKind,
+    /// The file that it names, if it names one.
+    pub file: Option<FileId>,
     since_ps: u64,
     /// Bytes that it reads or writes.
     pub bytes: u64,
@@ -84,8 +86,8 @@ pub(super) struct Called {
 
 impl Called {
     /// One that begins, of a thread with these times by owner.
-    pub fn new(kind: CallKind, since_ps: u64, times: &[u64; OWNERS]) -> Called {
-        Called { kind, since_ps, bytes: 0, times_before: Box::new(*times) }
+    pub fn new(kind: CallKind, call: &Call, since_ps: u64, times: &[u64; OWNERS]) -> Called {
+        Called { kind, file: call.file(), since_ps, bytes: 0, times_before: Box::new(*times) }
     }
 
     pub fn kind(&self) -> CallKind {

@@ -665,7 +665,7 @@ impl Machine {
         );
         let kind = CallKind::of(&call).filter(|_| !self.functional);
         let thread = &mut self.threads[id];
-        thread.called = kind.map(|kind| Called::new(kind, now_ps, &thread.times));
+        thread.called = kind.map(|kind| Called::new(kind, &call, now_ps, &thread.times));
         let mut steps = stand_still(stands_ps);
         if !quiet {
             self.account.calls += 1;

@@ -248,10 +248,7 @@ impl Machine {
             let stage = Stage::ALL.get(owner).copied().unwrap_or(Stage::Core);
             times[stage as usize] += own_ps;
         }
-        let area = match thread.call_area {
-            Area::REST => String::new(),
-            area => self.area_name(area),
-        };
+        let area = called.file.map_or(String::new(), |file| self.area_name(Area::FILES + file));
         let Some(log) = &mut self.request_log else { return };
         if log.failed.is_none() {
             log.failed = log.tell_call((called.name(), context, &area), end_ps, &times).err();
