@@ -1,5 +1,6 @@
 /* What is asked of files and directories by their names, and files that are there, empty ones too, in a known order. The
- * directory DIR has the empty file "empty", "some" of 100 bytes, and "also". */
+ * directory DIR has the empty file "empty", "some" of 100 bytes, "also" and
+ * "linked", which are empty. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -40,5 +41,15 @@ int main(int argc, char **argv)
     CHECK(syscall(SYS_newfstatat, above, "", &status, AT_EMPTY_PATH) == 0);
     CHECK(access(in(directory, "none"), R_OK) != 0);
     CHECK(close(above) == 0);
+    /* By links, dots and from where it is; and a file without a name. */
+    CHECK(chdir(directory) == 0);
+    CHECK(mkdir("below", 0700) == 0);
+    CHECK(symlink("below/../linked", "link") == 0);
+    CHECK(stat("below/../link", &status) == 0);
+    CHECK(lstat("./link", &status) == 0);
+    CHECK(chdir("below") == 0);
+    CHECK(stat("..", &status) == 0);
+    fd = open(directory, O_TMPFILE | O_RDWR, 0600);
+    CHECK(fd < 0 || close(fd) == 0);
     return 0;
 }

@@ -55,6 +55,22 @@ impl Target {
         Target::find_directory(whole_path(directory, path)?.parent()?)
     }
 
+    /// Its path becomes one without links and dots: of a link itself, with `follow` unset, its own.
+    pub fn resolve(&mut self, follow: bool) {
+        let own = match (follow, self.path.parent(), self.path.file_name()) {
+            (false, Some(parent), Some(name)) => {
+                std::fs::canonicalize(parent).map(|parent| parent.join(name))
+            }
+            _ => std::fs::canonicalize(&self.path),
+        };
+        self.path = own.unwrap_or(std::mem::take(&mut self.path));
+    }
+
+    /// The directory that has its name, once its path is [resolved](Target::resolve); the topmost has none.
+    pub fn above(&self) -> Option<Target> {
+        Target::find_directory(self.path.parent()?)
+    }
+
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.status.st_mode & libc::S_IFMT == libc::S_IFDIR

@@ -613,7 +613,9 @@ fn enter_open(recorder: &Recorder, slot: &mut Slot) {
     };
     drop(process);
     let has = |flag: i32| flags & flag as u64 != 0;
-    let makes = has(libc::O_CREAT) || number == libc::SYS_creat;
+    // A file without a name is new, and its path that of a directory.
+    let unnamed = flags & libc::O_TMPFILE as u64 == libc::O_TMPFILE as u64;
+    let makes = has(libc::O_CREAT) || unnamed || number == libc::SYS_creat;
     (slot.calls().makes, slot.calls().existed) = (makes, !makes);
     if !has(libc::O_TRUNC) && (!makes || has(libc::O_EXCL)) {
         return;
@@ -654,10 +656,11 @@ fn opened(recorder: &Recorder, calls: &ThreadCalls, descriptor: i32, out: &mut V
 fn asked(recorder: &Recorder, (directory, path): (i32, u64), follows: bool, out: &mut Vec<Call>) {
     let mut process = recorder.process();
     let Some(path) = process.read_path(path).filter(|path| !path.is_empty()) else { return };
-    let Some(target) = Target::find_either(directory, &path, follows) else { return };
+    let Some(mut target) = Target::find_either(directory, &path, follows) else { return };
+    target.resolve(follows);
     let (file, is_new) = tell(recorder, &mut process, &target);
     if is_new {
-        let above = Target::parent(directory, &path);
+        let above = target.above();
         let parent = above.map_or(NO_FILE, |above| number_of(recorder, &mut process, &above));
         let (size, directory) = (target.size_bytes(), u64::from(target.is_directory()));
         out.push(Call::Exists { file, parent, size, directory });

@@ -745,7 +745,7 @@ impl Machine {
                 if advice == Advice::Remove as u64 {
                     // `madvise_remove`, mm/madvise.c.
                     let mode = fallocate::PUNCH_HOLE | fallocate::KEEP_SIZE;
-                    for (inode, pages) in self.paging.shared_in(address, length) {
+                    for (inode, pages) in self.paging.all_shared_in(address, length) {
                         let [offset, length] = [pages.start, pages.end - pages.start]
                             .map(|pages| pages << self.fixed.page_shift);
                         steps.extend(self.allocation_steps(inode, mode, offset, length));
@@ -850,7 +850,6 @@ impl Machine {
             }
             Call::Stat { file } => {
                 self.paging.stat(file);
-                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
             }
             // As fdatasync, mapping by mapping (mm/msync.c).
             Call::SyncRange { address, length } => {

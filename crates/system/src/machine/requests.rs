@@ -73,7 +73,7 @@ impl Machine {
         let made = layer.submit(now_ps, self.contexts[index].core, &bios);
         self.paging.tell_congestion(layer.reads_are_congested());
         // What is not one request costs its paths so many times; those of whole ones have been paid.
-        let paid = self.paging.parts(bios.len() as u64);
+        let paid = self.paging.dealt_parts(bios.len() as u64);
         let (more, paths) = (made.saturating_sub(paid), &self.os.paths);
         if let (Some(thread), 1..) = (by, more) {
             let mut steps = path_steps(Stage::BlockLayer, paths.block_layer, more);

@@ -98,17 +98,16 @@ fn check_table(rows: &[BTreeMap<String, String>], result: &SystemResult, storage
     }
     let accesses = of_kind(rows, &["load", "store", "joined"]);
     assert!(0 < accesses && accesses <= result.accesses, "{accesses} of {}", result.accesses);
-    let slowest = rows
-        .iter()
-        .filter(|row| !row["kind"].contains("page"))
-        .map(|row| number(row, "latency_ps"))
-        .max();
+    let is_access = |row: &&BTreeMap<String, String>| {
+        ["load", "store", "joined"].contains(&row["kind"].as_str())
+    };
+    let slowest = rows.iter().filter(is_access).map(|row| number(row, "latency_ps")).max();
     let most_ns = result.latency_ns.as_ref().unwrap().max;
     assert_eq!(slowest.unwrap() as f64 / 1e3, most_ns, "the slowest access is among the rows");
     // Hits of private caches have no row, and time in caches and TLB only.
     for stage in Stage::ALL.iter().filter(|stage| !matches!(stage, Stage::Cache | Stage::Tlb)) {
         let column = format!("{}_ps", stage.name());
-        let of_accesses = rows.iter().filter(|row| !row["kind"].contains("page"));
+        let of_accesses = rows.iter().filter(is_access);
         let sum_ps: u64 = of_accesses.map(|row| number(row, &column)).sum();
         let mean_ns = result.stages_ns.get(stage.name()).copied().unwrap_or_default();
         let expected_ps = mean_ns * 1e3 * result.accesses as f64;
@@ -116,6 +115,13 @@ fn check_table(rows: &[BTreeMap<String, String>], result: &SystemResult, storage
             (sum_ps as f64 - expected_ps).abs() <= 1e-9 * expected_ps + 1.0,
             "{column}: {sum_ps}, {expected_ps}"
         );
+    }
+    for (kind, calls) in &result.calls {
+        let of_calls = rows.iter().filter(|row| row["kind"] == format!("call_{kind}"));
+        let latencies_ps: Vec<u64> = of_calls.map(|row| number(row, "latency_ps")).collect();
+        assert_eq!(latencies_ps.len() as u64, calls.count, "{kind}");
+        let sum_ns = latencies_ps.iter().sum::<u64>() as f64 / 1e3;
+        assert!((sum_ns - calls.time_ns).abs() <= 1e-9 * sum_ns, "{kind}");
     }
     if storage {
         let read = of_kind(rows, &["page_read", "background_page_read"]);
@@ -180,7 +186,8 @@ proptest! {
             prop_assert_eq!(&told.result, &plain.result);
             let rows = rows(&files.table());
             check_table(&rows, &told.result, name.starts_with("storage"));
-            check_timeline(&files.timeline(), rows.len());
+            let drawn = rows.iter().filter(|row| !row["kind"].starts_with("call_")).count();
+            check_timeline(&files.timeline(), drawn);
         }
     }
 }

@@ -105,17 +105,18 @@ struct Seeks {
     samples: u64,
     total: u64,
     mean: u64,
-    /// Where the last request ended.
-    end: u64,
+    /// Where the last request ended, if there was one.
+    end: Option<u64>,
 }
 
 impl Seeks {
     fn comes(&mut self, request: &IoRequest) {
         const SECTOR_BYTES: u64 = 512;
-        let [from, to] = [self.end, request.address].map(|address| address / SECTOR_BYTES);
+        let from = self.end.unwrap_or(request.address);
+        let [from, to] = [from, request.address].map(|address| address / SECTOR_BYTES);
         let most = if self.samples <= 60 { 2 << 20 } else { 2 << 16 };
         let distance = from.abs_diff(to).min(4 * self.mean + most);
-        self.end = request.end;
+        self.end = Some(request.end);
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * distance) / 8;
         self.mean = (self.total + self.samples / 2) / self.samples;

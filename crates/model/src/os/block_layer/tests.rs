@@ -392,12 +392,12 @@ fn cfq_leaves_no_disk_idle_for_a_thread_that_thinks_for_long() {
 
 #[test]
 fn cfq_leaves_a_disk_idle_but_shortly_for_a_thread_that_seeks_far() {
-    // 4 MiB is as far as is not far; the first seek is from the beginning, and three samples are needed.
-    for (step, requests, idle_ms) in [(1020, 8, 8), (1100, 8, 2), (1100, 2, 8), (100_000, 8, 2)] {
+    // 4 MiB is as far as is not far; the first request is none, and three samples are needed.
+    for (step, requests, idle_ms) in [(1020, 9, 8), (1300, 9, 2), (1300, 2, 8), (100_000, 9, 2)] {
         let mut layer = layer(&spec(SchedulerKind::Cfq), 1, true);
         let mut now_ps = 0;
         for nth in 0..requests {
-            layer.submit(now_ps, 0, &of_thread(1, [step * nth]));
+            layer.submit(now_ps, 0, &of_thread(1, [1_000_000 + step * nth]));
             let (id, ..) = next(&mut layer, now_ps).unwrap();
             if nth + 1 == requests {
                 layer.submit(now_ps, 0, &of_thread(2, [600]));

@@ -400,6 +400,16 @@ impl FileSystem {
         self.note(|| Note::Held { file, name, pages, size_bytes, inode });
     }
 
+    /// What a file has that was there without it gets its place.
+    pub fn holds(&mut self, file: InodeId, pages: (u64, u64), size_bytes: u64) {
+        let inode = self.inode_block(file);
+        let metadata = self.files.entry(file).or_default();
+        (metadata.held_pages, metadata.size_bytes) = (pages.1, size_bytes);
+        let name = metadata.name;
+        self.hold(file, &[], pages);
+        self.note(|| Note::Held { file, name, pages, size_bytes, inode });
+    }
+
     /// The same of a directory.
     pub fn held_directory(&mut self, name: FileId, (directory, parent): (InodeId, InodeId)) {
         self.add_directory(directory, !self.is_xfs());

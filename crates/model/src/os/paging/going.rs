@@ -16,7 +16,7 @@ pub(super) enum Going {
 
 impl Paging {
     /// How advice has pages go, where the release knows it: to give them back since 4.5, the others since 5.4. Without a
-    /// store nothing goes.
+    /// store nothing goes so.
     pub(super) fn going(&self, advice: u64) -> Option<Going> {
         self.limits.as_ref()?;
         let (going, since) = match advice {
@@ -25,11 +25,11 @@ impl Paging {
             _ if advice == Advice::PageOut as u64 => (Going::AtOnce, Release::V6_18),
             _ => return None,
         };
-        (self.readahead.release >= since).then_some(going)
+        self.policy.release().is_none_or(|release| release >= since).then_some(going)
     }
 
     /// The pages of a range go as advice says, those that one page-table entry alone maps (`madvise_free_pte_range`,
-    /// `madvise_cold_or_pageout_pte_range`, mm/madvise.c). Huge pages within it stay.
+    /// `madvise_cold_or_pageout_pte_range`, mm/madvise.c). Huge pages of it become pages where they go.
     pub(super) fn let_go_of_range(
         &mut self,
         pages: Range<u64>,
@@ -39,6 +39,9 @@ impl Paging {
     ) -> Result<(), OsError> {
         if self.has_locked(pages.start, pages.end - pages.start) {
             return Ok(());
+        }
+        if going != Going::First {
+            self.split_within(pages.clone());
         }
         let mut going_out = Vec::new();
         for page in self.space.touched(pages.start, pages.end - pages.start) {
@@ -58,7 +61,8 @@ impl Paging {
                         Going::Lazily => {}
                         Going::First => {
                             info.young = false;
-                            self.reclaim.cool(frame);
+                            let head = info.head(frame);
+                            self.reclaim.cool(head);
                         }
                         Going::AtOnce => {
                             info.young = false;
@@ -72,10 +76,10 @@ impl Paging {
         self.page_out(&going_out, work, held)
     }
 
-    /// Whether one page-table entry maps a frame that is no part of a huge page.
+    /// Whether one page-table entry alone maps a frame.
     fn is_mapped_once(&self, frame: u64) -> bool {
         let info = self.frames.get(frame);
-        info.sharers == 0 && !info.mapped_twice && !info.huge
+        info.sharers == 0 && !info.mapped_twice
     }
 
     /// A page of anonymous memory is given back. Its entry tells nobody of the next store to it but the hardware

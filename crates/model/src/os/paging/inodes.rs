@@ -28,6 +28,8 @@ pub(super) struct Names {
     parents: BTreeMap<FileId, FileId>,
     /// Inodes that are directories.
     directories: BTreeSet<InodeId>,
+    /// Files that were only asked of so far: what they hold has no place until they are opened.
+    asked: BTreeSet<FileId>,
 }
 
 impl Names {
@@ -46,6 +48,10 @@ impl Paging {
             Some(None) => self.add_inode(name, 0, false)?,
             None => self.add_inode(name, size_bytes, size_bytes > 0)?,
         };
+        if self.names.asked.remove(&name) {
+            let pages = self.place(inode, size_bytes)?;
+            self.change_metadata(|system, _| system.holds(inode, pages, size_bytes));
+        }
         self.look_up(inode);
         Ok(inode)
     }
@@ -78,6 +84,21 @@ impl Paging {
             self.names.directories.insert(inode);
         }
         let parent = self.parent_of(name)?;
+        let pages = self.place(inode, size_bytes)?;
+        let is_directory = self.names.directories.contains(&inode);
+        let both = (inode, parent);
+        self.change_metadata(|system, now_ps| match (held, is_directory) {
+            (false, false) => system.create(name, both, now_ps),
+            (true, false) => system.held(name, both, pages, size_bytes),
+            (false, true) => system.make_directory(name, both, now_ps),
+            (true, true) => system.held_directory(name, both),
+        });
+        self.file(inode).name = name;
+        Ok(inode)
+    }
+
+    /// What a file has from the start gets its place: where that is, and how many pages.
+    fn place(&mut self, inode: InodeId, size_bytes: u64) -> Result<(u64, u64), OsError> {
         let pages = size_bytes.div_ceil(self.page_bytes);
         let (base_address, in_memory) = (self.store_end, self.tmpfs.is_some());
         if in_memory {
@@ -85,20 +106,12 @@ impl Paging {
         } else {
             self.grow_store(pages)?;
         }
-        let is_directory = self.names.directories.contains(&inode);
-        let both = (inode, parent);
-        self.change_metadata(|system, now_ps| match (held, is_directory) {
-            (false, false) => system.create(name, both, now_ps),
-            (true, false) => system.held(name, both, (base_address, pages), size_bytes),
-            (false, true) => system.make_directory(name, both, now_ps),
-            (true, true) => system.held_directory(name, both),
-        });
         let state = self.file(inode);
-        (state.name, state.size_bytes) = (name, size_bytes);
+        state.size_bytes = size_bytes;
         if !in_memory {
             (state.stored_pages, state.base_address) = (pages, base_address);
         }
-        Ok(inode)
+        Ok((base_address, pages))
     }
 
     /// A name is in this directory, as the call that told of it before anything else says: there from the start with so many
@@ -119,7 +132,8 @@ impl Paging {
         }
     }
 
-    /// A file or a directory has been there from the start, with so many bytes; of one that is known nothing changes.
+    /// A file or a directory has been there from the start, with so many bytes, which have their place once it is opened; of
+    /// one that is known nothing changes.
     pub fn tell_there(
         &mut self,
         (name, is_directory): (FileId, bool),
@@ -130,7 +144,10 @@ impl Paging {
             return Ok(());
         }
         self.set_parent(name, parent);
-        self.add(name, size_bytes, true, is_directory).map(drop)
+        if size_bytes > 0 && !is_directory {
+            self.names.asked.insert(name);
+        }
+        self.add(name, 0, true, is_directory).map(drop)
     }
 
     /// A call asks by a name what it stands for (`vfs_statx`, fs/stat.c): what the way to it and its inode take is read.

@@ -248,7 +248,9 @@ impl Paging {
     ) -> Result<(), OsError> {
         let start = address / self.page_bytes;
         let pages = length.div_ceil(self.page_bytes);
-        if advice == Advice::DontNeed as u64 {
+        if advice == Advice::DontNeed as u64
+            || advice == Advice::Free as u64 && self.going(advice).is_none()
+        {
             if self.has_locked(start, pages) {
                 // It is refused (`can_madv_lru_vma`, mm/internal.h).
                 return Ok(());

@@ -775,11 +775,16 @@ impl Paging {
 
     /// The pages of files that stores to a range of bytes reach, mapping by mapping: what msync is about.
     pub fn shared_in(&self, address: u64, length: u64) -> Vec<(InodeId, Range<u64>)> {
-        let first = address / self.page_bytes;
-        let past = address.saturating_add(length).div_ceil(self.page_bytes);
-        let mut files = self.space.shared_in(first, past.saturating_sub(first));
+        let mut files = self.all_shared_in(address, length);
         files.retain(|(file, _)| !processes::is_object(*file));
         files
+    }
+
+    /// The same, and of memory that processes share.
+    pub fn all_shared_in(&self, address: u64, length: u64) -> Vec<(InodeId, Range<u64>)> {
+        let first = address / self.page_bytes;
+        let past = address.saturating_add(length).div_ceil(self.page_bytes);
+        self.space.shared_in(first, past.saturating_sub(first))
     }
 
     /// Whether anything is mapped within so many bytes from an address on.

@@ -49,7 +49,7 @@ impl Paging {
 
     /// The requests that drives get of so many pages, each of those that the pages are one for each drive that has some of
     /// it.
-    fn dealt_parts(&self, pages: u64) -> u32 {
+    pub fn dealt_parts(&self, pages: u64) -> u32 {
         let Some(Limits { largest_request, dealt: Some((drives, stripe_pages)), .. }) = self.limits
         else {
             return self.parts(pages);

@@ -357,23 +357,23 @@ fn a_sampled_run_gives_what_the_complete_run_gives() {
 /// does nothing there.
 #[test]
 fn calls_that_have_a_file_one_after_the_other_do_so_between_units() {
-    let in_memory: &[(&str, i64)] = &[("threads", 4), ("request", 16 << 10), ("size", 64 << 20)];
-    for (name, generator, requests, others, off_by) in [
-        ("haste/ext3", "xdd/random-read", 4000, &[][..], 0.03),
-        ("oracle/quick", "xdd/random-write", 6000, in_memory, 0.01),
+    for (name, generator, requests, (unit_us, off_by)) in [
+        ("haste/ext3", "xdd/random-read", 4000, (1000, 0.03)),
+        ("oracle/quick", "xdd/random-write", 6000, (200, 0.01)),
     ] {
         let calls = || {
             let mut parameters = vec![("requests".to_string(), requests.into())];
-            parameters
-                .extend(others.iter().map(|(name, value)| (name.to_string(), (*value).into())));
             if name == "oracle/quick" {
-                parameters.push(("direct".to_string(), false.into()));
+                let more = [("direct", false.into()), ("threads", 4.into())];
+                let sizes = [("request", "16KiB".into()), ("size", "64MiB".into())];
+                let more = more.into_iter().chain(sizes);
+                parameters.extend(more.map(|(name, value)| (name.to_string(), value)));
             }
             generator::find(generator).unwrap().make(&parameters, 0).unwrap().0
         };
         let system = system(name, &[]);
         let whole = run(&system, calls(), &RunOptions::default()).result;
-        let sampled = run(&system, calls(), &sampling(1_000 * US, 10)).result;
+        let sampled = run(&system, calls(), &sampling(unit_us * US, 10)).result;
         assert!(whole.counters["file_lock_waits"] > 1000, "{name}");
         let told = sampled.sampling.clone().expect("it passes some over");
         assert!(told.units >= 3, "{told:?}");

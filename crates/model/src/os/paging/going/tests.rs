@@ -12,9 +12,7 @@ const FILE_PAGES: u64 = 64;
 
 /// Memory with anonymous pages at 0, the first of which are written, and a file.
 fn memory(policy: ReclaimPolicy, written: u64) -> Paging {
-    let mut paging = small(|spec| {
-        (spec.reclaim, spec.readahead_release) = (policy, policy.release());
-    });
+    let mut paging = small(|spec| spec.reclaim = policy);
     paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
     paging.open(FILE, FILE_PAGES * PAGE).expect("the store has room");
     paging.map(MAPPED * PAGE, FILE_PAGES * PAGE, MAP_SHARED | MAP_WRITABLE, FILE, 0);
@@ -166,5 +164,7 @@ fn releases_that_do_not_know_advice_do_nothing() {
         advise(&mut paging, 16..32, Advice::PageOut);
         let found = [paging.sets_dirty_bit(0), there(&paging, 16..32) == 0];
         assert_eq!(found, knows, "{policy:?}");
+        // Who is refused says that it does not need them, as allocators do.
+        assert_eq!(there(&paging, 0..16), if knows[0] { 16 } else { 0 }, "{policy:?}");
     }
 }

@@ -94,3 +94,23 @@ fn a_mapping_keeps_the_deleted_file_until_the_last_is_gone() {
     paging.unmap(100 * PAGE, 8 * PAGE);
     assert_eq!((cached(&paging, inode), paging.files.len()), (0, 0));
 }
+
+#[test]
+fn a_file_that_is_only_asked_of_takes_no_room_and_has_its_pages_once_it_is_opened() {
+    let mut paging = host();
+    paging.tell_there((FILE, false), NO_FILE, 1 << 50).unwrap();
+    paging.stat(FILE);
+    let (small, empty) = (FILE + 1, FILE + 2);
+    paging.tell_there((small, false), NO_FILE, 8 * PAGE).unwrap();
+    paging.tell_there((empty, false), NO_FILE, 0).unwrap();
+    [small, empty].into_iter().for_each(|name| paging.stat(name));
+    assert_eq!(paging.find(small).and_then(|inode| paging.place_in_store(inode, 0)), None);
+    let inode = paging.open(small, 8 * PAGE).unwrap();
+    assert_eq!(paging.file_size(inode), 8 * PAGE);
+    let places: Vec<_> = (0..8).map(|page| paging.place_in_store(inode, page)).collect();
+    assert!(places.iter().all(Option::is_some), "{places:?}");
+    assert_eq!(paging.open(small, 8 * PAGE), Ok(inode), "once");
+    let inode = paging.open(empty, 0).unwrap();
+    assert_eq!((paging.file_size(inode), paging.place_in_store(inode, 0)), (0, None));
+    assert!(paging.open(FILE, 1 << 50).is_err(), "nothing holds so much");
+}
