@@ -291,7 +291,8 @@ mod tests {
             Call::Sync { .. } => 's',
             Call::Truncate { .. } => 't',
             Call::Unlink { .. } => 'u',
-            Call::Other { .. } => 'i',
+            Call::Exists { .. } => 'e',
+            Call::Stat { .. } => 'i',
             other => panic!("{other:?}"),
         };
         let once = [small(), sets(&[("loops", 1.into())])].concat();
@@ -304,7 +305,7 @@ mod tests {
         assert_eq!(letters("filebench/varmail"), "tuowscorrwscorrc");
         assert_eq!(letters("filebench/webserver"), format!("{}ow", "orrc".repeat(10)));
         assert_eq!(letters("filebench/webproxy"), format!("tuowc{}", "orrc".repeat(5)));
-        assert_eq!(letters("filebench/fileserver"), "owcowcorrctui");
+        assert_eq!(letters("filebench/fileserver"), "owcowcorrctuei");
     }
 
     #[test]
