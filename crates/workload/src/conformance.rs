@@ -11,7 +11,7 @@
 //! Built for tests only: by this crate's own, or with the feature `conformance`.
 
 use crate::counts::Counts;
-use crate::op::{Call, FileId, NO_FILE, Op, OpKind, ThreadId, operations};
+use crate::op::{Call, Op, OpKind, ThreadId, operations};
 use crate::runs::{self, RING_BYTES, RUN};
 use crate::stream::{Pull, Stream};
 use proptest::prelude::*;
