@@ -84,7 +84,7 @@ fn a_sweep_reads_one_window_beside_the_other() {
                 touch(&mut paging, page, true);
             }
             settle(&mut paging);
-            let before = paging.counters.clone();
+            let before = paging.counters;
             let pages = FRAMES / 2;
             for page in 0..pages {
                 let page = if backwards { pages - 1 - page } else { page };
