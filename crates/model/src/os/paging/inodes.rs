@@ -43,12 +43,15 @@ impl Paging {
     /// A file is opened, with the size it has now where it is first seen; it is made, and empty, where its name is known and it
     /// was deleted. Its inode.
     pub fn open(&mut self, name: FileId, size_bytes: u64) -> Result<InodeId, OsError> {
-        let inode = match self.names.inodes.get(&name) {
-            Some(Some(inode)) => *inode,
+        let was_asked = self.names.asked.remove(&name);
+        let known = self.names.inodes.get(&name).copied();
+        let is_new = known.flatten().is_none();
+        let inode = match known {
+            Some(Some(inode)) => inode,
             Some(None) => self.add_inode(name, 0, false)?,
             None => self.add_inode(name, size_bytes, size_bytes > 0)?,
         };
-        if self.names.asked.remove(&name) {
+        if was_asked && !is_new {
             let pages = self.place(inode, size_bytes)?;
             self.change_metadata(|system, _| system.holds(inode, pages, size_bytes));
         }

@@ -59,7 +59,7 @@ impl Paging {
     }
 
     /// The fewest requests that so many pages can be.
-    pub fn parts(&self, pages: u64) -> u32 {
+    fn parts(&self, pages: u64) -> u32 {
         let most = self.limits.as_ref().map_or(u64::MAX, |limits| limits.largest_request);
         pages.div_ceil(most) as u32
     }

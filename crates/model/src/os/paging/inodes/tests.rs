@@ -113,4 +113,12 @@ fn a_file_that_is_only_asked_of_takes_no_room_and_has_its_pages_once_it_is_opene
     let inode = paging.open(empty, 0).unwrap();
     assert_eq!((paging.file_size(inode), paging.place_in_store(inode, 0)), (0, None));
     assert!(paging.open(FILE, 1 << 50).is_err(), "nothing holds so much");
+    // One that is deleted and made anew is another.
+    let gone = FILE + 3;
+    paging.tell_there((gone, false), NO_FILE, 8 * PAGE).unwrap();
+    paging.unlink(gone, 8 * PAGE).unwrap();
+    for size in [0, 8 * PAGE] {
+        let inode = paging.open(gone, size).unwrap();
+        assert_eq!((paging.file_size(inode), paging.place_in_store(inode, 0)), (0, None));
+    }
 }
