@@ -319,11 +319,16 @@ pub const MOST_FURTHER_BUFFERS: usize = 1023;
 impl Call {
     /// The file or directory that it names first, if it names any.
     pub fn file(&self) -> Option<FileId> {
-        match *self {
-            Call::Map { file, .. } | Call::ReadDirectory { file, .. } => {
-                Some(file).filter(|file| *file != NO_FILE)
-            }
-            Call::Open { file, .. }
+        let mut call = *self;
+        let may_be_none = matches!(call, Call::Map { .. } | Call::ReadDirectory { .. });
+        call.file_mut().map(|file| *file).filter(|file| !may_be_none || *file != NO_FILE)
+    }
+
+    /// The same, to be changed: [`NO_FILE`], too.
+    pub fn file_mut(&mut self) -> Option<&mut FileId> {
+        match self {
+            Call::Map { file, .. }
+            | Call::Open { file, .. }
             | Call::Close { file }
             | Call::Read { file, .. }
             | Call::Write { file, .. }
@@ -340,6 +345,7 @@ impl Call {
             | Call::AdviseFile { file, .. }
             | Call::MakeDirectory { file, .. }
             | Call::RemoveDirectory { file }
+            | Call::ReadDirectory { file, .. }
             | Call::Rename { file, .. }
             | Call::Link { file, .. }
             | Call::Unname { file, .. }

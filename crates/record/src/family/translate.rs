@@ -202,30 +202,6 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     fn with_file(&self, mut call: Call) -> Call {
         match &mut call {
             Call::Map { file, .. } => *file = self.file(*file),
-            Call::Open { file, .. }
-            | Call::Close { file }
-            | Call::Read { file, .. }
-            | Call::Write { file, .. }
-            | Call::ReadDirect { file, .. }
-            | Call::WriteDirect { file, .. }
-            | Call::Sync { file }
-            | Call::SyncData { file }
-            | Call::SyncFileRange { file, .. }
-            | Call::Unlink { file, .. }
-            | Call::SpliceRead { file, .. }
-            | Call::SpliceWrite { file, .. }
-            | Call::Allocate { file, .. }
-            | Call::AdviseFile { file, .. }
-            | Call::RemoveDirectory { file }
-            | Call::ReadDirectory { file, .. }
-            | Call::Stat { file }
-            | Call::Truncate { file, .. } => {
-                *file = self.file(*file);
-                if *file == NO_FILE {
-                    // It was never announced: the process was killed in between.
-                    return Call::Other { number: 0 };
-                }
-            }
             Call::Rename { file, parent, replaced, .. } => {
                 let known = self.renumber_all([file, parent, replaced]);
                 if !known {
@@ -248,7 +224,15 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                     return Call::Other { number: 0 };
                 }
             }
-            _ => {}
+            other => {
+                if let Some(file) = other.file_mut() {
+                    *file = self.file(*file);
+                    if *file == NO_FILE {
+                        // It was never announced: the process was killed in between.
+                        return Call::Other { number: 0 };
+                    }
+                }
+            }
         }
         call
     }

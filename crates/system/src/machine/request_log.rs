@@ -59,21 +59,8 @@ impl RequestLog {
         row.stages.iter().for_each(|(stage, time_ps)| times[stage as usize] += time_ps);
         let latency_ps: u64 = times.iter().sum();
         let start_ps = row.end_ps - latency_ps;
-        if let Some(table) = &mut self.table {
-            let (number, address) = (self.number, row.address);
-            let thread = row.thread.map(|thread| thread.to_string()).unwrap_or_default();
-            let area = quoted(row.area);
-            table.write(|file| {
-                let kind = row.kind;
-                write!(
-                    file,
-                    "{number},{kind},{thread},{address:#x},{area},{start_ps},{latency_ps}"
-                )?;
-                times.iter().try_for_each(|time_ps| write!(file, ",{time_ps}"))?;
-                writeln!(file)
-            })?;
-        }
-        self.number += 1;
+        let address = format!("{:#x}", row.address);
+        self.write_row(row.kind, row.thread, (&address, row.area), row.end_ps, &times)?;
         if let Some(timeline) = &mut self.timeline {
             // What a fault took is known by stage, not in order: it is drawn in the order of stages.
             let fault = row.fault.into_iter().flatten().copied();
@@ -86,25 +73,26 @@ impl RequestLog {
         Ok(())
     }
 
-    /// A call has returned, after so much time by stage. Accesses within it have rows of their own, and slices in the
-    /// timeline.
-    fn tell_call(
+    /// A row of the table, of what took so much time by stage.
+    fn write_row(
         &mut self,
-        (kind, thread, area): (&str, usize, &str),
+        kind: &str,
+        thread: Option<usize>,
+        (address, area): (&str, &str),
         end_ps: u64,
         times: &StageTimes,
     ) -> Result<(), String> {
-        let Some(table) = &mut self.table else { return Ok(()) };
         let (number, area) = (self.number, quoted(area));
+        self.number += 1;
+        let Some(table) = &mut self.table else { return Ok(()) };
         let latency_ps: u64 = times.iter().sum();
         let start_ps = end_ps - latency_ps;
+        let thread = thread.map(|thread| thread.to_string()).unwrap_or_default();
         table.write(|file| {
-            write!(file, "{number},call_{kind},{thread},,{area},{start_ps},{latency_ps}")?;
+            write!(file, "{number},{kind},{thread},{address},{area},{start_ps},{latency_ps}")?;
             times.iter().try_for_each(|time_ps| write!(file, ",{time_ps}"))?;
             writeln!(file)
-        })?;
-        self.number += 1;
-        Ok(())
+        })
     }
 
     fn finish(&mut self) -> Result<(), String> {
@@ -251,7 +239,10 @@ impl Machine {
         let area = called.file.map_or(String::new(), |file| self.area_name(Area::FILES + file));
         let Some(log) = &mut self.request_log else { return };
         if log.failed.is_none() {
-            log.failed = log.tell_call((called.name(), context, &area), end_ps, &times).err();
+            // Accesses within it have rows of their own, and slices in the timeline.
+            let kind = format!("call_{}", called.name());
+            let told = log.write_row(&kind, Some(context), ("", &area), end_ps, &times);
+            log.failed = told.err();
         }
     }
 

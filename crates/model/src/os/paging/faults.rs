@@ -51,9 +51,6 @@ impl Paging {
         {
             return Ok(Next::Wait(id));
         }
-        if write {
-            self.sets_dirty_bit(page);
-        }
         let mapping = self.space.find(page);
         match (self.space.get(page), mapping) {
             (Pte::Present { frame, writable }, _) if writable || !write => {
@@ -63,6 +60,10 @@ impl Paging {
             (Pte::Present { frame, .. }, _)
                 if matches!(self.frames.get(frame).owner, Owner::Anonymous(_)) =>
             {
+                if self.sets_dirty_bit(page) {
+                    self.touch(frame);
+                    return Ok(Next::Ready(frame));
+                }
                 self.write_anonymous(page, frame, now_ps, work, held)
             }
             (Pte::Present { frame, .. }, Some((at, m))) => match m.file {

@@ -62,7 +62,7 @@ impl Paging {
                         Going::First => {
                             info.young = false;
                             let head = info.head(frame);
-                            self.reclaim.cool(head);
+                            self.reclaim.make_inactive(head, None);
                         }
                         Going::AtOnce => {
                             info.young = false;
@@ -73,7 +73,7 @@ impl Paging {
                 _ => {}
             }
         }
-        self.page_out(&going_out, work, held)
+        if going_out.is_empty() { Ok(()) } else { self.page_out(&going_out, work, held) }
     }
 
     /// Whether one page-table entry alone maps a frame.
@@ -93,7 +93,7 @@ impl Paging {
         self.own(frame, page);
         self.space.set(page, Pte::Present { frame, writable: false });
         self.effects.push(Effect::Shootdown(page));
-        self.reclaim.change_kind(frame, Kind::File);
+        self.reclaim.make_inactive(frame, Some(Kind::File));
     }
 
     /// The hardware finds the entry of a page without the dirty bit as it stores there, and sets it: what was given back is
@@ -112,7 +112,7 @@ impl Paging {
     pub(super) fn keep_after_all(&mut self, frame: u64) {
         let info = self.frames.get_mut(frame);
         (info.lazy, info.dirty) = (false, true);
-        self.reclaim.change_kind(frame, Kind::Anonymous);
+        self.reclaim.make_inactive(frame, Some(Kind::Anonymous));
     }
 }
 

@@ -125,14 +125,20 @@ impl Paging {
         parent: FileId,
         size_bytes: u64,
     ) -> Result<(), OsError> {
-        if self.names.inodes.contains_key(&name) || name == NO_FILE {
-            return Ok(());
-        }
-        self.set_parent(name, parent);
         match size_bytes {
+            _ if !self.is_told_first(name, parent) => Ok(()),
             0 => Ok(()),
             _ => self.add_inode(name, size_bytes, true).map(drop),
         }
+    }
+
+    /// Whether nothing was known of a name, of which it is known now in which directory it is.
+    fn is_told_first(&mut self, name: FileId, parent: FileId) -> bool {
+        let is_new = !self.names.inodes.contains_key(&name) && name != NO_FILE;
+        if is_new {
+            self.set_parent(name, parent);
+        }
+        is_new
     }
 
     /// A file or a directory has been there from the start, with so many bytes, which have their place once it is opened; of
@@ -143,10 +149,9 @@ impl Paging {
         parent: FileId,
         size_bytes: u64,
     ) -> Result<(), OsError> {
-        if self.names.inodes.contains_key(&name) || name == NO_FILE {
+        if !self.is_told_first(name, parent) {
             return Ok(());
         }
-        self.set_parent(name, parent);
         if size_bytes > 0 && !is_directory {
             self.names.asked.insert(name);
         }

@@ -410,7 +410,7 @@ impl Paging {
     /// A page that cannot go yet is the next to, unless it is mapped (`deactivate_file_page`, mm/swap.c).
     fn leave_once_written(&mut self, frame: u64) {
         if !self.is_mapped(frame) {
-            self.reclaim.deactivate(frame);
+            self.reclaim.make_inactive(frame, None);
             self.frames.get_mut(frame).leaves = true;
         }
     }

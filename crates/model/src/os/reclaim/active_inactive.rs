@@ -252,27 +252,12 @@ impl ActiveInactive {
         }
     }
 
-    /// A folio of a file is inactive, and counts as unused.
-    pub fn deactivate(&mut self, folio: u64) {
-        if self.lists.list_of(folio).is_some_and(|list| kind_of(list) == Kind::File)
-            && let Some((order, _)) = self.lists.remove(folio)
-        {
-            self.lists.put(INACTIVE_FILE, true, folio, order, 0);
-        }
-    }
-
-    /// A folio of either kind is inactive, and counts as unused.
-    pub fn cool(&mut self, folio: u64) {
+    /// A folio is inactive, and counts as unused; it is of another kind, where one is given.
+    pub fn make_inactive(&mut self, folio: u64, kind: Option<Kind>) {
         if let Some(list) = self.lists.list_of(folio)
             && let Some((order, _)) = self.lists.remove(folio)
         {
-            self.lists.put(inactive(kind_of(list)), true, folio, order, 0);
-        }
-    }
-
-    /// A folio is among the inactive of another kind.
-    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
-        if let Some((order, _)) = self.lists.remove(folio) {
+            let kind = kind.unwrap_or(kind_of(list));
             self.lists.put(inactive(kind), true, folio, order, 0);
         }
     }

@@ -328,17 +328,11 @@ impl Generations {
         self.tiers[kind as usize][tier_of(folio.flags)].evicted += folio.pages();
     }
 
-    /// A folio is of the oldest but one, and counts as unused (`lru_deactivate`).
-    pub fn cool(&mut self, folio: u64) {
-        if let Some((kind, Folio { order, .. })) = self.take(folio) {
-            self.add(folio, order, kind, Shadow::default(), false);
-        }
-    }
-
-    /// A folio is another's kind, as old as one that has come without a fault.
-    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
-        if let Some((_, Folio { order, .. })) = self.take(folio) {
-            self.add(folio, order, kind, Shadow::default(), false);
+    /// A folio is as old as one that has come without a fault, and counts as unused (`lru_deactivate`); it is of another kind,
+    /// where one is given.
+    pub fn make_inactive(&mut self, folio: u64, kind: Option<Kind>) {
+        if let Some((own, Folio { order, .. })) = self.take(folio) {
+            self.add(folio, order, kind.unwrap_or(own), Shadow::default(), false);
         }
     }
 

@@ -296,29 +296,13 @@ impl Reclaim {
         either!(self, policy => policy.remove(folio));
     }
 
-    /// A folio of a file is inactive, as if it had just come, and had not been used (`lru_deactivate_file_fn`,
-    /// mm/swap.c).
-    pub fn deactivate(&mut self, folio: u64) {
-        if let Reclaim::ActiveInactive(policy) = self {
-            policy.deactivate(folio);
-        }
-    }
-
-    /// A folio is not used soon: it is inactive, and counts as unused (`folio_deactivate`, mm/swap.c).
-    pub fn cool(&mut self, folio: u64) {
+    /// A folio is inactive, as if it had just come, and had not been used (`lru_deactivate_fn`, `lru_deactivate_file_fn`,
+    /// mm/swap.c). It is of another kind, where one is given: what is given back of anonymous memory is among files, which go
+    /// without being written (`lru_lazyfree`), until it is written again.
+    pub fn make_inactive(&mut self, folio: u64, kind: Option<Kind>) {
         match self {
-            Reclaim::ActiveInactive(policy) => policy.cool(folio),
-            Reclaim::Generations(policy) => policy.cool(folio),
-            Reclaim::OneList(_) => {}
-        }
-    }
-
-    /// A folio of anonymous memory was given back, or was written again and is not: it is among those of files meanwhile,
-    /// which go without being written (`lru_lazyfree`, mm/swap.c).
-    pub fn change_kind(&mut self, folio: u64, kind: Kind) {
-        match self {
-            Reclaim::ActiveInactive(policy) => policy.change_kind(folio, kind),
-            Reclaim::Generations(policy) => policy.change_kind(folio, kind),
+            Reclaim::ActiveInactive(policy) => policy.make_inactive(folio, kind),
+            Reclaim::Generations(policy) => policy.make_inactive(folio, kind),
             Reclaim::OneList(_) => {}
         }
     }
