@@ -383,6 +383,13 @@ class KernelPaths(_Spec):
     system_call: Path | None = None
     """Entry to and return from a system call, its own work not included."""
 
+    path_lookup: Path | None = None
+    """Looking up a name that a call gives: its copy, and the walk through the directory cache
+    (`filename_lookup`, fs/namei.c), charged to the file system.
+
+    Nothing where it is not said.
+    """
+
     fork: Path | None = None
     """Making a process, but for its page table's entries."""
 

@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 const CHUNK_ELEMENTS: u64 = 4096;
 const LEAF_BITS: u32 = 9;
-const LEAF: usize = 1 << LEAF_BITS;
+/// Keys whose values lie beside each other in a [`CowMap`].
+pub const LEAF: usize = 1 << LEAF_BITS;
 const LEAF_MASK: u64 = LEAF as u64 - 1;
 
 /// A vector of fixed length over an implicit base value, in chunks that are copied on write.
@@ -214,6 +215,14 @@ impl<T: Copy> CowMap<T> {
     pub fn get(&self, key: u64) -> T {
         let leaf = self.index.leaf(key >> LEAF_BITS);
         self.leaves.read(leaf as usize, &self.blank)[place(key)]
+    }
+
+    /// The values of the 512 keys that `key` is among, of which the first is a multiple of 512: one look-up for all of them.
+    #[inline]
+    pub fn leaf_of(&self, key: u64) -> &[T; LEAF] {
+        let leaf = self.index.leaf(key >> LEAF_BITS);
+        let values = self.leaves.read(leaf as usize, &self.blank);
+        values.try_into().expect("a leaf has as many values as any")
     }
 
     /// Gives `key` the value `value`.

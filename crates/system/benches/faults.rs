@@ -9,7 +9,7 @@ use tierscope_kernel::Random;
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::{Next, Paging, Work};
 use tierscope_system::spec::{SystemSpec, load};
-use tierscope_workload::op::{MAP_SHARED, MAP_WRITABLE, NO_FILE};
+use tierscope_workload::op::{Advice, MAP_SHARED, MAP_WRITABLE, NO_FILE};
 
 const PAGE_BYTES: u64 = 4096;
 const BASE: u64 = 1 << 40;
@@ -33,6 +33,14 @@ impl Kernel {
         let sharing = if private { 0 } else { MAP_SHARED };
         paging.map(BASE, bytes, MAP_WRITABLE | sharing, file, 0);
         Kernel { paging, work: Vec::new(), now_ps: 0 }
+    }
+
+    /// The program says how it uses the pages of its mapping.
+    fn advise(&mut self, pages: u64, advice: Advice) {
+        let length = pages * PAGE_BYTES;
+        self.paging
+            .advise(BASE, length, advice as u64, &mut self.work, &|_| false)
+            .expect("advice reads nothing");
     }
 
     /// A call reads a page of the file; whether that was there.
@@ -146,11 +154,15 @@ fn main() {
             measure_hits(&called, 4 * count, |i| file.reads(index(i)));
         }
     }
-    for (name, count) in [("random", count / 4), ("in order", count)] {
+    for (name, count) in [("random", count / 4), ("random, advised so", count), ("in order", count)]
+    {
         let name = format!("file, twice the DRAM, {name}");
         if asked(&name) {
             let mut file = Kernel::new(&spec, (0, false), pages * PAGE_BYTES);
-            let is_random = name.ends_with("random");
+            let is_random = name.contains("random");
+            if name.ends_with("advised so") {
+                file.advise(pages, Advice::Random);
+            }
             measure(&name, &mut file, count, |i| {
                 (if is_random { random.below(pages) } else { i % pages }, false)
             });

@@ -4,7 +4,7 @@ use super::readahead::Pattern;
 use crate::os::InodeId;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use tierscope_kernel::cow::CowMap;
+use tierscope_kernel::cow::{CowMap, LEAF};
 
 /// What a program may do with a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,6 +111,18 @@ fn unpack(word: u64) -> Pte {
         Pte::Swapped(word >> 3)
     } else {
         Pte::None
+    }
+}
+
+/// Entries of one page-table page.
+#[derive(Clone, Copy, Debug)]
+pub struct TableEntries<'a>(&'a [u64; LEAF]);
+
+impl TableEntries<'_> {
+    /// The entry of a page, which is one of those that the page-table page is about.
+    #[inline]
+    pub fn get(&self, page: u64) -> Pte {
+        unpack(self.0[page as usize % LEAF])
     }
 }
 
@@ -310,6 +322,12 @@ impl AddressSpace {
     #[inline]
     pub fn get(&self, page: u64) -> Pte {
         unpack(self.entries.get(page))
+    }
+
+    /// The entries of the page-table page that has that of a page, to be looked at one after the other.
+    #[inline]
+    pub fn table_of(&self, page: u64) -> TableEntries<'_> {
+        TableEntries(self.entries.leaf_of(page))
     }
 
     /// Sets the entry of a page.

@@ -105,6 +105,10 @@ pub struct KernelPathsSpec {
     pub context_switch: PathSpec,
     /// Entry to and return from a system call, its own work not included.
     pub system_call: PathSpec,
+    /// Looking up a name that a call gives: its copy, and the walk through the directory cache (`filename_lookup`,
+    /// fs/namei.c), charged to the file system. Nothing where it is not said.
+    #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]
+    pub path_lookup: PathSpec,
     /// Making a process, but for its page table's entries.
     pub fork: PathSpec,
     /// Copying a page-table entry to a process that is made.

@@ -71,6 +71,22 @@ impl CallKind {
     }
 }
 
+/// Names that a call looks up.
+pub(super) fn paths_of(call: &Call) -> u32 {
+    match call {
+        Call::Open { .. } | Call::Stat { .. } => 1,
+        Call::Unlink { .. } | Call::MakeDirectory { .. } | Call::RemoveDirectory { .. } => 1,
+        Call::Unname { .. } => 1,
+        Call::Rename { .. } | Call::Link { .. } => 2,
+        _ => 0,
+    }
+}
+
+/// Whether a call changes what names there are.
+pub(super) fn changes_directory(call: &Call) -> bool {
+    paths_of(call) > 0 && !matches!(call, Call::Open { .. } | Call::Stat { .. })
+}
+
 /// A call that a thread is in.
 #[derive(Clone, Debug)]
 pub(super) struct Called {

@@ -8,9 +8,41 @@
 use super::memory::{TransferIo, Woken};
 use super::thread::Step;
 use super::{Doing, Machine};
+use crate::spec::SystemSpec;
 use tierscope_kernel::Stage;
 use tierscope_model::os::PathSpec;
 use tierscope_model::os::driver::{InterruptSteering, RequestAffinity};
+use tierscope_model::os::paging::{PageTransfer, TransferId};
+
+/// Drives over which the host deals what is asked for: each has an interrupt of its own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Dealt {
+    drives: u64,
+    stripe_bytes: u64,
+}
+
+impl Dealt {
+    /// Of a machine whose host does so.
+    pub fn of(spec: &SystemSpec) -> Option<Dealt> {
+        let raid = spec.software_raid()?;
+        Some(Dealt { drives: u64::from(raid.drives), stripe_bytes: raid.stripe.bytes() })
+    }
+
+    /// The drive that has a place of the store.
+    pub fn drive_of(&self, store_address: u64) -> usize {
+        (store_address / self.stripe_bytes % self.drives) as usize
+    }
+
+    /// How many of these pages each drive has; nothing where there are none, as of a flush.
+    pub fn pages_of_drives(&self, pages: &[PageTransfer]) -> Vec<u32> {
+        if pages.is_empty() {
+            return Vec::new();
+        }
+        let mut counts = vec![0; self.drives as usize];
+        pages.iter().for_each(|page| counts[self.drive_of(page.store_address)] += 1);
+        counts
+    }
+}
 
 /// The interrupt that a hardware thread has handled last.
 #[derive(Clone, Copy, Debug)]
@@ -120,8 +152,16 @@ impl Machine {
         Step::Touch { stage: Stage::WakeUp, lines: self.os.paths.wake_up.lines * woken.count }
     }
 
-    /// The device tells that a request has been done with which no transfer ends.
-    pub(super) fn interrupt_for_none(&mut self, submitter: usize, now_ps: u64) {
+    /// The device tells that a request has been done with which its transfer does not end; unless somebody polls for that,
+    /// or sleeps before he does.
+    pub(super) fn interrupt_in_between(&mut self, transfer: TransferId, now_ps: u64) {
+        let io = self.transfers.get(&transfer);
+        let (submitter, by) = io.map_or((0, None), |io| (io.context, io.submitter));
+        let context = &self.contexts[submitter];
+        let polls = context.doing == Doing::Polling && by == Some(context.thread);
+        if polls || io.is_some_and(TransferIo::is_slept_for) {
+            return;
+        }
         let path = self.os.paths.interrupt;
         let context = self.interrupted_for(submitter);
         let from_ps = self.free_of_interrupts_ps(context, now_ps);

@@ -1,6 +1,6 @@
 //! What concerns more than one thread: entries to the kernel, calls, transfers, scheduling.
 
-use super::calls::{CallKind, Called};
+use super::calls::{CallKind, Called, changes_directory, paths_of};
 use super::direct::Way;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
@@ -686,7 +686,15 @@ impl Machine {
         ) {
             self.forget_areas();
         }
+        if !quiet {
+            let path = self.os.paths.path_lookup;
+            steps.extend(path_steps(Stage::FileSystem, path, paths_of(&call)));
+        }
         let begun = steps.len();
+        if changes_directory(&call) {
+            // Its own cost is as that of an access (docs/models/file-systems.md).
+            steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
+        }
         match call {
             Call::Map { address, length, flags, file, offset } => {
                 let mapped = if file == NO_FILE { file } else { self.inode_of(id, file)? };
@@ -758,8 +766,10 @@ impl Machine {
                 }
             }
             Call::Open { file, size } => {
+                if self.paging.is_made(file, size) {
+                    steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
+                }
                 self.open_file(id, file, size)?;
-                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
             }
             Call::Truncate { file, length } => {
                 let inode = self.inode_of(id, file)?;

@@ -295,6 +295,17 @@ pub(super) struct TransferIo {
     pub polled: Option<Polled>,
     /// Stages of the page that came last.
     pub timeline: Timeline,
+    /// Pages that each drive has still to move, where the host deals them over drives.
+    left_of_drives: Vec<u32>,
+}
+
+impl TransferIo {
+    /// A drive has moved a page; whether that was its last.
+    fn moved_by(&mut self, drive: usize) -> bool {
+        let Some(left) = self.left_of_drives.get_mut(drive) else { return false };
+        *left -= 1;
+        *left == 0
+    }
 }
 
 /// Threads that have become ready.
@@ -674,6 +685,9 @@ impl Machine {
         let io = self.transfers.entry(id).or_default();
         (io.context, io.submitter, io.submitted_ps) = (index, by, now_ps);
         (io.pages, io.class) = (transfer.pages.len() as u64, class);
+        if let (Some(dealt), None) = (self.fixed.dealt, &self.block_layer) {
+            io.left_of_drives = dealt.pages_of_drives(&transfer.pages);
+        }
         let is_waited_for = !io.waiters.is_empty();
         if self.service_times.is_some() {
             let bytes = (transfer.pages.len() as u64) << self.fixed.page_shift;
@@ -804,13 +818,17 @@ impl Machine {
         timeline.push(Stage::HostQueue, page.submitted_ps - page.queued_ps);
         timeline.append(&response.stages);
         self.log_page(&page, &timeline, now_ps);
+        let drive = self.fixed.dealt.map_or(0, |dealt| dealt.drive_of(page.store_address));
         let io = self.transfers.entry(page.transfer).or_default();
         io.timeline = timeline;
+        let drive_is_done = io.moved_by(drive);
         let (class, duration_ps) = (io.class, now_ps - io.submitted_ps);
         let ended = self.paging.page_moved(page.transfer);
         if ended {
             self.note_transfer(class, duration_ps);
             self.end_transfer(page.transfer, response.interrupt, now_ps);
+        } else if drive_is_done {
+            self.interrupt_in_between(page.transfer, now_ps);
         }
         if let Some(request) = page.request {
             self.moved_of_request(request, (page.transfer, ended), now_ps);

@@ -53,7 +53,7 @@ use between::Between;
 use coherence::Coherence;
 use daemons::{Daemon, Daemons};
 use durable::Syncing;
-use interrupts::{Handler, Interrupted};
+use interrupts::{Dealt, Handler, Interrupted};
 use locks::LockedInodes;
 use memory::{Door, Miss, PageIo, TransferIo};
 use polling::ServiceTimes;
@@ -264,6 +264,8 @@ struct Fixed {
     queue_lock_ps: u64,
     /// Where the store lies in DRAM, if it does.
     in_dram: Option<InDram>,
+    /// Over which drives the host deals what it asks for, if it does.
+    dealt: Option<Dealt>,
     /// First byte in DRAM of a store that lies there.
     memory_bytes: u64,
     clock: Clock,
@@ -480,6 +482,7 @@ impl Machine {
                 .and_then(|(storage, _)| storage.block_layer.as_ref())
                 .map_or(0, BlockLayerSpec::lock_ps),
             in_dram: pages_to.and_then(|_| spec.store_in_dram()),
+            dealt: Dealt::of(spec),
             memory_bytes: organization.memory_bytes(),
             tells: organization.tells_of_long_reads(),
             clock,

@@ -2,8 +2,8 @@
 
 use super::calls::CallKind;
 use super::kernel::path_steps;
-use super::memory::{PageIo, TransferIo};
-use super::{Doing, Event, Machine};
+use super::memory::PageIo;
+use super::{Event, Machine};
 use crate::spec::SystemSpec;
 use tierscope_kernel::Stage;
 use tierscope_model::os::block_layer::{Bio, BlockLayer, Pick};
@@ -144,17 +144,8 @@ impl Machine {
         let Some(layer) = &mut self.block_layer else { return };
         let told = layer.moved(now_ps, request, ended);
         self.paging.tell_congestion(layer.reads_are_congested());
-        if told != Some(false) {
-            return;
+        if told == Some(false) {
+            self.interrupt_in_between(transfer, now_ps);
         }
-        let io = self.transfers.get(&transfer);
-        let (index, by) = io.map_or((0, None), |io| (io.context, io.submitter));
-        let context = &self.contexts[index];
-        if io.is_some_and(TransferIo::is_slept_for)
-            || context.doing == Doing::Polling && by == Some(context.thread)
-        {
-            return;
-        }
-        self.interrupt_for_none(index, now_ps);
     }
 }

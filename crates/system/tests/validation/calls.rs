@@ -4,7 +4,7 @@ use super::support::*;
 use tierscope_system::result::CallResult;
 use tierscope_system::spec::SystemSpec;
 use tierscope_workload::Op;
-use tierscope_workload::op::Call;
+use tierscope_workload::op::{Call, NO_FILE};
 
 const PAGES: u64 = 32;
 
@@ -62,6 +62,49 @@ fn a_read_takes_the_store_once_and_memory_then() {
     assert!(once.p50 > 20.0 * read.p50 && once.max < 1.2 * once.p50, "{once:?} {read:?}");
     let mean = (once.mean + read.p50) / 2.0;
     assert!((read.mean / mean - 1.0).abs() < 0.05, "{read:?} {mean}");
+}
+
+/// Instructions that a call takes behind some others, where to look a name up takes 1000, to pass the file system 50,000, and
+/// nothing else in the kernel any.
+fn instructions_of(before: &[Call], measured: Call) -> f64 {
+    let changes: Sets<'_> = &[
+        ("os.paths.path_lookup", "{ instructions = 1000, lines = 0 }"),
+        ("os.paths.file_system", "{ instructions = 50000, lines = 0 }"),
+    ];
+    let spec = system("oracle/quick", &[FREE_KERNEL, changes]);
+    let took_ps = |calls: &[Call]| {
+        let ops = calls.iter().flat_map(|it| call(*it)).collect();
+        run(&spec, &[ops]).time_ps
+    };
+    // At 2 GHz.
+    (took_ps(&[before, &[measured]].concat()) - took_ps(before)) as f64 / 500.0
+}
+
+#[test]
+fn calls_look_up_the_names_that_they_give_and_pass_the_file_system_where_they_change_them() {
+    let (file, other, parent) = (0, 1, 2);
+    let there = Call::Open { file, size: PAGE };
+    let closed: &[Call] = &[there, Call::Close { file }];
+    let made: &[Call] = &[Call::MakeDirectory { file: parent, parent: NO_FILE }];
+    let rename = Call::Rename { file, parent: NO_FILE, replaced: NO_FILE, size: 0, names: 0 };
+    for (before, measured, instructions) in [
+        (&[][..], there, 1000.0),
+        (closed, there, 1000.0),
+        (&[], Call::Open { file: other, size: 0 }, 51000.0),
+        (closed, Call::Stat { file }, 1000.0),
+        (closed, Call::Stat { file: other }, 1000.0),
+        (closed, rename, 52000.0),
+        (closed, Call::Link { file, parent: NO_FILE }, 52000.0),
+        (closed, Call::Unlink { file, size: PAGE }, 51000.0),
+        (&[], made[0], 51000.0),
+        (made, Call::RemoveDirectory { file: parent }, 51000.0),
+        (closed, Call::Close { file }, 0.0),
+    ] {
+        let found = instructions_of(before, measured);
+        // Entering the kernel takes as long as an access takes to leave the core.
+        let more = found - instructions;
+        assert!((0.0..100.0).contains(&more), "{measured:?}: {found} for {instructions}");
+    }
 }
 
 #[test]

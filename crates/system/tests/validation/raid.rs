@@ -170,8 +170,9 @@ fn small_writes_in_order_end_in_the_adapters_cache() {
     assert!((with - 102.05).abs() < 0.1 && without > with, "{with} and {without}");
 }
 
-/// Of a direct read from the array of SSDs, which the host deals: the time of its paths in driver and block layer.
-fn paths_ns(pages: u64) -> f64 {
+/// A direct read of so many pages from the array of SSDs, which the host deals, and what else is said of the machine: the
+/// time of its paths in driver and block layer, and interrupts.
+fn asks(pages: u64, more: Sets<'_>) -> (f64, u64) {
     let (offset, length, address) = (0, pages * PAGE, ANONYMOUS);
     let mut ops = call(Call::Open { file: 0, size: 1 << 24 });
     ops.extend((0..pages).map(|page| Op::store(ANONYMOUS + page * PAGE, 8, 4)));
@@ -181,17 +182,34 @@ fn paths_ns(pages: u64) -> f64 {
         ("os.paths.block_layer", "{ instructions = 3000, lines = 0 }"),
         ("ssd.raid.latency", "0ns"),
     ];
-    let found = run(&system("ssd-raid", &[FREE_KERNEL, changes]), &[ops]);
+    let found = run(&system("ssd-raid", &[FREE_KERNEL, changes, more]), &[ops]);
     let stages_ns = &found.result.calls["read"].stages_ns;
-    stages_ns["driver"] + stages_ns["block_layer"]
+    (stages_ns["driver"] + stages_ns["block_layer"], found.result.counters["interrupts"])
 }
 
 #[test]
-fn each_drive_that_the_host_asks_costs_it_the_paths_of_a_request() {
-    let one = paths_ns(1);
-    // Stripes of 64 KiB, requests of 512 KiB.
-    for (pages, drives) in [(16, 1.0), (32, 2.0), (64, 4.0), (128, 4.0), (160, 6.0)] {
-        let times = paths_ns(pages) / one;
-        assert!((times / drives - 1.0).abs() < 0.02, "{pages} pages: {times} for {drives}");
+fn each_drive_that_the_host_asks_costs_it_the_paths_of_a_request_and_an_interrupt() {
+    let (one, told) = asks(1, &[]);
+    assert_eq!(told, 1);
+    // Stripes of 64 KiB, requests of 512 KiB. A drive's pieces are one request of a transfer.
+    for (pages, asked, told) in
+        [(16, 1.0, 1), (32, 2.0, 2), (64, 4.0, 4), (128, 4.0, 4), (160, 6.0, 4)]
+    {
+        let (paths, interrupts) = asks(pages, &[]);
+        let times = paths / one;
+        assert!((times / asked - 1.0).abs() < 0.02, "{pages} pages: {times} for {asked}");
+        assert_eq!(interrupts, told, "{pages} pages");
+    }
+}
+
+#[test]
+fn behind_a_block_layer_the_host_pays_for_each_drive_too() {
+    let layer: Sets<'_> = &[("storage.block_layer", "{ scheduler = \"none\" }")];
+    let (one, _) = asks(1, layer);
+    for (pages, asked) in [(16, 1.0), (64, 4.0), (128, 4.0)] {
+        let (paths, interrupts) = asks(pages, layer);
+        let times = paths / one;
+        println!("{pages} pages: {times} times the paths of one, {interrupts} interrupts");
+        assert!((times / asked - 1.0).abs() < 0.02, "{pages} pages: {times} for {asked}");
     }
 }

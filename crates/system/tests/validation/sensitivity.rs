@@ -433,6 +433,7 @@ pub const SMALL: Sets<'static> = &[
     ("os.paths.wake_up.lines", "2"),
     ("os.paths.context_switch.lines", "2"),
     ("os.paths.system_call.lines", "2"),
+    ("os.paths.path_lookup.lines", "2"),
     ("os.paths.fork.lines", "2"),
 ];
 
@@ -938,6 +939,8 @@ const CASES: &[Case] = &[
     case("os.paths.context_switch.lines", ALL, "512", Switches, "memory_reads", Up),
     case("os.paths.system_call.instructions", ALL, "9000", Files, "owner:system_call", Up),
     case("os.paths.system_call.lines", ALL, "64", Files, "memory_reads", Up),
+    case("os.paths.path_lookup.instructions", ALL, "90000", Files, "owner:file_system", Up),
+    case("os.paths.path_lookup.lines", ALL, "512", Files, "memory_reads", Up),
     case("os.paths.fork.instructions", ALL, "900000", Forks, "owner:system_call", Up),
     case("os.paths.fork.lines", ALL, "512", Forks, "memory_reads", Up),
     case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
@@ -1375,7 +1378,7 @@ const CASES: &[Case] = &[
     case("tiered.promotion.capacity", &[TIERED], "2MiB", Steps(4, 400), "dram_cache_misses", Down),
     case("tiered.promotion.ways", &[TIERED], "1", Parallel, "dram_cache_misses", Either),
     case("tiered.promotion.most_threshold", &[TIERED], "1", Updates, "store_read", Up),
-    case("tiered.promotion.low_ratio", &[TIERED], "0.4", Files, "time", Either),
+    case("tiered.promotion.low_ratio", &[TIERED], "0.4", Steps(4, 400), "time", Either),
     case("tiered.promotion.high_ratio", &[TIERED], "1.0", Files, "time", Either),
     case("tiered.promotion.epoch", &[TIERED], "20", Files, "time", Either),
     case("tiered.promotion.counted_pages", &[TIERED], "1", Parallel, "store_read", Down),

@@ -158,6 +158,7 @@ pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.wake_up", "{ instructions = 0, lines = 0 }"),
     ("os.paths.context_switch", "{ instructions = 0, lines = 0 }"),
     ("os.paths.system_call", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.path_lookup", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork_page", "{ instructions = 0, lines = 0 }"),
     ("os.paths.shootdown", "{ instructions = 0, lines = 0 }"),

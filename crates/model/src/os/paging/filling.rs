@@ -1,6 +1,8 @@
 //! The page cache as readahead sees it, and the pages that it has read.
 
+use super::cached_pages::CachedNear;
 use super::*;
+use crate::os::address_space::TableEntries;
 use crate::os::frames::Cached;
 use crate::os::readahead::{Filling, Folio, PageCache, around};
 
@@ -176,13 +178,11 @@ impl Paging {
         self.cache.frame(file_key(file, page))
     }
 
-    /// The frame of a page in the page cache that can be mapped around a fault: it has been read, and is not in the swap
-    /// cache.
-    fn mappable(&self, file: InodeId, page: u64) -> Option<(u64, Frame)> {
-        let frame = self.cached(file, page)?;
+    /// A frame of the page cache whose page can be mapped around a fault: it has been read, and is not in the swap cache.
+    fn mappable(&self, frame: u64) -> Option<Frame> {
         let info = self.frames.get(frame);
         let in_swap_cache = info.slot != 0 && matches!(info.owner, Owner::File(..));
-        (!info.reading && !in_swap_cache).then_some((frame, info))
+        (!info.reading && !in_swap_cache).then_some(info)
     }
 
     /// The folio that a page in the page cache belongs to.
@@ -311,9 +311,9 @@ impl Paging {
     pub(super) fn map_around(&mut self, file: InodeId, vma: &around::Vma, page: u64) -> bool {
         let around = self.limits.as_ref().map_or(1, |limits| limits.fault_around);
         let mut readahead = self.readahead_of(file).clone();
-        let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
-        let mapped =
-            readahead.map_around(&Read(entries.paging, file), &mut entries, vma, page, around);
+        let read = Read::near(self, file, page);
+        let mut entries = Entries::near(self, file, vma, page);
+        let mapped = readahead.map_around(&read, &mut entries, vma, page, around);
         let new = entries.new;
         *self.readahead_of(file) = readahead;
         self.map_file_pages(file, vma, &new);
@@ -323,8 +323,8 @@ impl Paging {
     /// Maps the folio of a page that faulted, as [`around::map_folio`] says.
     pub(super) fn map_folio(&mut self, file: InodeId, vma: &around::Vma, page: u64) {
         let Some(folio) = self.folio(file, page) else { return };
-        let mut entries = Entries { paging: self, file, vma, new: Vec::new() };
-        around::map_folio(&Read(self, file), &mut entries, vma, page, folio);
+        let mut entries = Entries::near(self, file, vma, page);
+        around::map_folio(&Read::near(self, file, page), &mut entries, vma, page, folio);
         let new = entries.new;
         self.map_file_pages(file, vma, &new);
     }
@@ -346,20 +346,31 @@ impl Paging {
 }
 
 /// The page cache of a file without what is still being read, which cannot be mapped.
-struct Read<'a>(&'a Paging, InodeId);
+struct Read<'a> {
+    paging: &'a Paging,
+    file: InodeId,
+    /// What is looked at lies there, most of it.
+    near: CachedNear<'a>,
+}
+
+impl Read<'_> {
+    fn near(paging: &Paging, file: InodeId, page: u64) -> Read<'_> {
+        Read { paging, file, near: paging.cache.near(file_key(file, page)) }
+    }
+}
 
 impl PageCache for Read<'_> {
     fn file_pages(&self) -> u64 {
-        self.0.file_pages(self.1)
+        self.paging.file_pages(self.file)
     }
 
     fn folio(&self, page: u64) -> Option<Folio> {
-        let Read(paging, file) = *self;
-        if paging.cache.plain_frame(file_key(file, page)).is_some() {
+        let (frame, is_plain) = self.near.frame(file_key(self.file, page))?;
+        if is_plain {
             return Some(Folio { first: page, order: 0, marked: false });
         }
-        let (_, info) = paging.mappable(file, page)?;
-        Some(paging.folio_of(file, page, info.cached))
+        let info = self.paging.mappable(frame)?;
+        Some(self.paging.folio_of(self.file, page, info.cached))
     }
 }
 
@@ -368,18 +379,29 @@ struct Entries<'a> {
     paging: &'a Paging,
     file: InodeId,
     vma: &'a around::Vma,
+    /// Entries of the page-table page that has them all.
+    table: TableEntries<'a>,
     /// Each page, and its frame.
     new: Vec<(u64, u64)>,
 }
 
+impl Entries<'_> {
+    fn near<'a>(paging: &'a Paging, file: InodeId, vma: &'a around::Vma, page: u64) -> Entries<'a> {
+        let table = paging.space.table_of(vma.address + page - vma.first);
+        Entries { paging, file, vma, table, new: Vec::new() }
+    }
+}
+
 impl around::PageTable for Entries<'_> {
     fn mapped(&self, page: u64) -> bool {
-        self.paging.space.get(self.vma.address + page - self.vma.first) != Pte::None
+        self.table.get(self.vma.address + page - self.vma.first) != Pte::None
     }
 
     fn map(&mut self, page: u64) {
         // Reclaim takes single pages, so that a folio may lack some.
-        if let Some((frame, _)) = self.paging.mappable(self.file, page) {
+        if let Some(frame) = self.paging.cached(self.file, page)
+            && self.paging.mappable(frame).is_some()
+        {
             self.new.push((page, frame));
         }
     }

@@ -59,6 +59,14 @@ impl Paging {
         Ok(inode)
     }
 
+    /// Whether a file is made where it is opened now, as it would have this size if it were there.
+    pub fn is_made(&self, name: FileId, size_bytes: u64) -> bool {
+        match self.names.inodes.get(&name) {
+            Some(inode) => inode.is_none(),
+            None => size_bytes == 0,
+        }
+    }
+
     /// A name that is a link to none gets an inode: of a file that is made, or, if `held`, that the store has had
     /// from the start.
     fn add_inode(&mut self, name: FileId, size_bytes: u64, held: bool) -> Result<InodeId, OsError> {

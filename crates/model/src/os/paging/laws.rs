@@ -139,7 +139,8 @@ fn check(paging: &Paging) {
         assert!(info.is_none_or(|info| info.dirty || slot.is_some()));
     }
     for (key, _) in paging.cache.words().iter() {
-        let Some(frame) = paging.cache.plain_frame(key) else { continue };
+        let Some((frame, true)) = paging.cache.near(key).frame(key) else { continue };
+        assert_eq!(paging.cache.frame(key), Some(frame));
         let Frame { owner, slot, reading, cached, .. } = paging.frames.get(frame);
         let (is_its, Cached { order, marked, .. }) =
             (matches!(owner, Owner::File(file, index) if file_key(file, index) == key), cached);

@@ -59,6 +59,7 @@ pub fn os() -> OsSpec {
             wake_up: path,
             context_switch: path,
             system_call: path,
+            path_lookup: path,
             fork: path,
             fork_page: path,
             shootdown: path,

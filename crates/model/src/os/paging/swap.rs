@@ -93,16 +93,20 @@ impl Paging {
             work.push(Work::Path(Stage::PageCache, 1));
             let (mapping, window) = self.swap_window(page);
             window.hit(info.cached.ahead, (!mapping.is_empty()).then_some(page));
-            // Read-only until stored to, so that a page that stays clean keeps its slot.
+            // Read-only until stored to, so that a page that stays clean keeps its slot; but see `sets_dirty_bit`.
             self.space.set(page, Pte::Present { frame, writable: false });
             self.sharing.leave_slot(slot);
             self.add_mapper(frame, page);
             self.use_frame(frame);
             self.reclaim.comes_from_swap(frame);
-            if !write {
-                return Ok(Next::Ready(frame));
+            if write {
+                return self.write_anonymous(page, frame, now_ps, work, held);
             }
-            return self.write_anonymous(page, frame, now_ps, work, held);
+            let is_scarce = self.swap_area.as_ref().is_some_and(|area| area.is_half_full());
+            if is_scarce && self.is_exclusive(frame) {
+                self.give_up_slot(frame);
+            }
+            return Ok(Next::Ready(frame));
         }
         let shadow = Shadow(self.slot_shadows.get(slot));
         let Some(frame) = self.allocate_again(Owner::Anonymous(page), shadow, work, held)? else {
@@ -275,17 +279,24 @@ impl Paging {
         self.window_of_slots().hits += 1;
     }
 
-    /// A store to an anonymous page that is as its swap slot has it: the slot's copy gets old. The
-    /// slot is kept only while a transfer still writes to it.
-    pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
+    /// Memory is to have the only copy of an anonymous page (`folio_free_swap`, mm/swapfile.c): its slot is kept only while a
+    /// transfer still writes to it.
+    fn give_up_slot(&mut self, frame: u64) {
         let info = self.frames.get_mut(frame);
-        info.dirty = true;
-        info.leaves = false;
         if info.transfer == 0
             && let Some(slot) = std::mem::take(&mut info.slot).checked_sub(1)
         {
+            info.dirty = true;
             self.forget_slot(slot);
         }
+    }
+
+    /// A store to an anonymous page that is as its swap slot has it: the slot's copy gets old.
+    pub(super) fn rewrite(&mut self, page: u64, frame: u64) -> Next {
+        self.give_up_slot(frame);
+        let info = self.frames.get_mut(frame);
+        info.dirty = true;
+        info.leaves = false;
         self.own(frame, page);
         self.space.set(page, Pte::Present { frame, writable: true });
         self.effects.push(Effect::Shootdown(page));

@@ -23,6 +23,8 @@ pub(super) struct SwapArea {
     map: CowVec<u64>,
     /// How many slots are in use of each cluster that has any.
     used: BTreeMap<u64, u64>,
+    /// How many are of all.
+    used_slots: u64,
     /// The cluster that slots come from, and the next slot to look at.
     next: Option<u64>,
     /// The first cluster that nobody has had yet.
@@ -43,6 +45,7 @@ impl SwapArea {
             slots,
             map: CowVec::new(slots.div_ceil(WORD).max(1), 0),
             used: BTreeMap::new(),
+            used_slots: 0,
             next: None,
             fresh: 0,
             free: VecDeque::new(),
@@ -71,7 +74,13 @@ impl SwapArea {
 
     /// Whether all slots are in use.
     pub fn is_full(&self) -> bool {
-        self.used.values().sum::<u64>() == self.slots
+        self.used_slots == self.slots
+    }
+
+    /// Whether more than half of them are, so that what has a copy in memory is worth less than its slot (`vm_swap_full`,
+    /// include/linux/swap.h).
+    pub fn is_half_full(&self) -> bool {
+        2 * (self.slots - self.used_slots) < self.slots
     }
 
     /// A free slot, which is in use from now on; none where all are.
@@ -85,6 +94,7 @@ impl SwapArea {
             if let Some(slot) = self.first_free(next) {
                 *self.map.get_mut(slot / WORD) |= 1 << (slot % WORD);
                 *self.used.entry(cluster).or_default() += 1;
+                self.used_slots += 1;
                 let is_last = (slot + 1).is_multiple_of(CLUSTER_SLOTS);
                 self.next = (!is_last).then_some(slot + 1);
                 if is_last {
@@ -110,6 +120,7 @@ impl SwapArea {
         let slots = self.slots_of(cluster);
         slots.clone().step_by(WORD as usize).for_each(|it| *self.map.get_mut(it / WORD) = u64::MAX);
         self.used.insert(cluster, CLUSTER_SLOTS);
+        self.used_slots += CLUSTER_SLOTS;
         Some(slots.start)
     }
 
@@ -120,6 +131,7 @@ impl SwapArea {
         let cluster = slot / CLUSTER_SLOTS;
         let used = self.used.get_mut(&cluster)?;
         *used -= 1;
+        self.used_slots -= 1;
         let is_free = *used == 0;
         if is_free {
             self.used.remove(&cluster);
@@ -236,6 +248,7 @@ mod tests {
             let mut used: BTreeSet<u64> = BTreeSet::new();
             for (takes, count, draw) in steps {
                 for nth in 0..count as u64 {
+                    prop_assert_eq!(area.is_half_full(), 2 * used.len() as u64 > slots);
                     if takes {
                         match area.take() {
                             Some(slot) => prop_assert!(slot < slots && used.insert(slot)),

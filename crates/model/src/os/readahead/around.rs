@@ -72,7 +72,7 @@ pub fn map(
             continue;
         };
         let end = folio.first + folio.pages();
-        let (from, to) = if vma.holds(folio, cache.file_pages()) && folio.order > 0 {
+        let (from, to) = if folio.order > 0 && vma.holds(folio, cache.file_pages()) {
             (folio.first, end)
         } else {
             (at, end.min(last + 1))

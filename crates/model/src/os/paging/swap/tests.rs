@@ -215,3 +215,63 @@ fn what_finds_swap_full_stays_in_memory() {
     let (capacity_bytes, left_bytes) = (1 << 30, (1 << 30) - swap_pages * PAGE);
     assert_eq!(paging.grow_store(1), Err(OsError::SwapReached { left_bytes, capacity_bytes }));
 }
+
+/// Anonymous memory twice as large as main memory, one page of which has come back from swap by a load; its slot.
+fn one_is_back(change: impl FnOnce(&mut StorageSpec)) -> (Paging, u64) {
+    let mut paging = small(|spec| {
+        spec.swap_cluster_pages = 1;
+        change(spec);
+    });
+    paging.map(0, 4 * FRAMES * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    (0..2 * FRAMES).for_each(|page| _ = touch(&mut paging, page, true));
+    settle(&mut paging);
+    let Pte::Swapped(slot) = paging.entry(20) else { panic!("it went first") };
+    touch(&mut paging, 20, false);
+    (paging, slot)
+}
+
+/// The slot of page 20, which is in memory.
+fn slot_of_the_one(paging: &Paging) -> Option<u64> {
+    let Pte::Present { frame, .. } = paging.entry(20) else { panic!("it is there") };
+    paging.frames.get(frame).slot.checked_sub(1)
+}
+
+#[test]
+fn a_store_to_what_a_load_brought_from_swap_is_no_fault_since_6_11_and_its_slot_stays() {
+    for (policy, since) in [
+        (ReclaimPolicy::ActiveInactive, true),
+        (ReclaimPolicy::Generations, true),
+        (ReclaimPolicy::ActiveInactive49, false),
+        (ReclaimPolicy::ActiveInactive2632, false),
+    ] {
+        let (mut paging, slot) = one_is_back(|spec| spec.reclaim = policy);
+        assert_eq!(slot_of_the_one(&paging), Some(slot), "{policy:?}");
+        let faults = paging.counters.minor_faults;
+        assert_eq!(paging.sets_dirty_bit(20), since, "{policy:?}");
+        let frame = touch(&mut paging, 20, true);
+        assert_eq!(paging.counters.minor_faults, faults, "its store is no fault that counts");
+        assert_eq!(slot_of_the_one(&paging), Some(slot).filter(|_| since), "{policy:?}");
+        assert!(paging.frames.get(frame).dirty, "what swap has is old");
+        // It goes again, and is written: where it has its slot still, to that.
+        let writes = paging.counters.swap_outs;
+        for page in 0..2 * FRAMES {
+            touch(&mut paging, 2 * FRAMES + page, true);
+        }
+        settle(&mut paging);
+        let Pte::Swapped(again) = paging.entry(20) else { panic!("it went again") };
+        assert!(!since || again == slot, "{policy:?}: {again} and {slot}");
+        assert!(paging.counters.swap_outs > writes);
+    }
+}
+
+#[test]
+fn who_has_a_copy_in_memory_gives_its_slot_up_where_more_than_half_of_swap_is_in_use() {
+    // What has left, and what fills swap to a half and no further.
+    for (slots, gives) in [(8 * FRAMES, false), (3 * FRAMES / 2, true)] {
+        let capacity = Some(Size::from_bytes(slots * PAGE));
+        let (paging, slot) = one_is_back(|spec| spec.swap_capacity = capacity);
+        assert_eq!(slot_of_the_one(&paging), Some(slot).filter(|_| !gives), "{slots} slots");
+        let Pte::Present { frame, .. } = paging.entry(20) else { panic!("it is there") };
+        assert_eq!(paging.frames.get(frame).dirty, gives, "memory alone has it then");
+    }
+}
