@@ -17,9 +17,9 @@ from tierscope import _check, _core, causes, distributions, report, table
 from tierscope._call import core_errors, parsed
 from tierscope._files import read_text, write_directory
 from tierscope._shape import (
-    CallResult,
     DeviceResult,
     DriveResult,
+    FaultResult,
     Latency,
     NvmResult,
     Queues,
@@ -483,7 +483,9 @@ def flat(name: str, system: SystemResult) -> dict[str, object]:
         elif key == "counters":
             row |= dict(system["counters"])
         elif key == "calls":
-            row |= _flat_calls(system.get("calls", {}))
+            row |= _flat_kinds("call", system.get("calls", {}))
+        elif key == "faults":
+            row |= _flat_kinds("fault", system.get("faults", {}))
         elif key == "skipped":
             row |= {f"skipped_{k}": v for k, v in (system["skipped"] or {}).items()}
         elif key == "energy":
@@ -525,14 +527,14 @@ def _flat_queues(told: Queues | None) -> dict[str, object]:
     return row
 
 
-def _flat_calls(calls: Mapping[str, CallResult]) -> dict[str, object]:
-    """The figures of calls on files, by kind."""
+def _flat_kinds(name: str, kinds: Mapping[str, FaultResult]) -> dict[str, object]:
+    """The figures of calls on files, or of page faults, by kind."""
     row: dict[str, object] = {}
-    for kind, one in calls.items():
+    for kind, one in kinds.items():
         apart = ("latency_ns", "stages_ns")
-        row |= {f"call_{kind}_{k}": v for k, v in one.items() if k not in apart}
-        row |= {f"call_{kind}_stage_{k}_ns": v for k, v in one["stages_ns"].items()}
-        row |= {f"call_{kind}_latency_{k}_ns": v for k, v in one["latency_ns"].items()}
+        row |= {f"{name}_{kind}_{k}": v for k, v in one.items() if k not in apart}
+        row |= {f"{name}_{kind}_stage_{k}_ns": v for k, v in one["stages_ns"].items()}
+        row |= {f"{name}_{kind}_latency_{k}_ns": v for k, v in one["latency_ns"].items()}
     return row
 
 

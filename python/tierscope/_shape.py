@@ -338,14 +338,19 @@ class RecordedWindows(TypedDict):
     half_widths: WindowHalfWidths
 
 
-class CallResult(TypedDict):
-    """Calls of a kind on files, each from when it enters the kernel until it returns."""
+class FaultResult(TypedDict):
+    """Page faults of a kind, each from the access that needs the page until it can go on."""
 
     count: int
-    bytes: int
     time_ns: float
     latency_ns: Latency
     stages_ns: dict[str, float]
+
+
+class CallResult(FaultResult):
+    """Calls of a kind on files, each from when it enters the kernel until it returns."""
+
+    bytes: int
 
 
 class SystemResult(TypedDict):
@@ -374,6 +379,7 @@ class SystemResult(TypedDict):
     code: CodeResult | None
     counters: dict[str, int]
     calls: NotRequired[dict[str, CallResult]]
+    faults: NotRequired[dict[str, FaultResult]]
     energy: EnergyResult
     nvdimm: NvdimmResult | None
     drive: DriveResult | None

@@ -396,6 +396,13 @@ class KernelPaths(_Spec):
     fork_page: Path | None = None
     """Copying a page-table entry to a process that is made."""
 
+    free_page: Path | None = None
+    """Freeing a page of memory that a call gives back: unmapped, cut off a file, or said to be of
+    no more use (`free_pages_and_swap_cache`, mm/swap_state.c).
+
+    Nothing where it is not said.
+    """
+
     shootdown: Path | None = None
     """Telling other cores that run the process to forget translations, until all have answered;
     once for what is unmapped together (`flush_tlb_mm_range`, `try_to_unmap_flush`).

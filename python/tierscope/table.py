@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tierscope import format as fmt
 from tierscope._shape import (
-    CallResult,
     DeviceResult,
     DiskResult,
     DriveResult,
+    FaultResult,
     Latency,
     LatencyFigure,
     NvmResult,
@@ -92,6 +92,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_row_of(systems, "long_read_switches")(
             "Switches away from reads of flash", lambda c: fmt.count(c["long_read_switches"])
         ),
+        *_fault_rows(systems),
         *_call_rows(systems),
         *_direct_rows(systems),
         *_shootdown_rows(systems),
@@ -354,26 +355,31 @@ def _fill_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
 _CALLS = {"read": "Reads by calls", "write": "Writes by calls", "sync": "Syncs"}
 """Calls on files that have rows, and their names there."""
 
-
-def _longest_part(call: CallResult) -> str:
-    """The group of stages in which calls spent most of their time, and its share."""
-    group, time = max(grouped(call["stages_ns"]), key=lambda part: part[1])
-    return f"{group.label}, {fmt.percent(time / call['latency_ns']['mean'])}"
+_FAULTS = {"major": "Faults that read a file", "swap": "Faults that read swap"}
+"""Page faults that have rows, and their names there."""
 
 
-def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
-    """Rows of calls on files and how long they took; none of kinds that no system had."""
+def _longest_part(one: FaultResult) -> str:
+    """The group of stages in which calls or faults spent most of their time, and its share."""
+    group, time = max(grouped(one["stages_ns"]), key=lambda part: part[1])
+    return f"{group.label}, {fmt.percent(time / one['latency_ns']['mean'])}"
 
-    def row(label: str, kind: str, shown: Callable[[CallResult], str]) -> Row:
-        def cell(system: SystemResult) -> str:
-            one = system.get("calls", {}).get(kind)
+
+def _rows_of_kinds(
+    kinds: Mapping[str, str], of: Mapping[str, Mapping[str, FaultResult]]
+) -> list[Row]:
+    """Rows of how many there were of these kinds, and how long they took."""
+
+    def row(label: str, kind: str, shown: Callable[[FaultResult], str]) -> Row:
+        def cell(name: str) -> str:
+            one = of[name].get(kind)
             return fmt.ABSENT if one is None else shown(one)
 
-        return label, {name: cell(system) for name, system in systems.items()}
+        return label, {name: cell(name) for name in of}
 
     rows: list[Row] = []
-    for kind, label in _CALLS.items():
-        if any(kind in system.get("calls", {}) for system in systems.values()):
+    for kind, label in kinds.items():
+        if any(kind in one for one in of.values()):
             rows += [
                 row(label, kind, lambda one: fmt.count(one["count"])),
                 row("  mean", kind, lambda one: fmt.nanoseconds(one["latency_ns"]["mean"])),
@@ -383,6 +389,16 @@ def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
                 ),
             ]
     return rows
+
+
+def _call_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of calls on files and how long they took."""
+    return _rows_of_kinds(_CALLS, {name: one.get("calls", {}) for name, one in systems.items()})
+
+
+def _fault_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of page faults that had to read, and how long they took."""
+    return _rows_of_kinds(_FAULTS, {name: one.get("faults", {}) for name, one in systems.items()})
 
 
 def _direct_rows(systems: Mapping[str, SystemResult]) -> list[Row]:

@@ -6,6 +6,9 @@ each from a file system at rest, on nine file systems. For each it writes what t
 asked for most often, in order, `data`, `journal` and `metadata` with their blocks, and `flush`,
 and how often that was so. The tracepoint is `block:block_rq_issue`.
 It needs root; what is missing is said.
+
+`--drawn SEED` runs steps that are drawn by a seed instead: changes of files, and a sync behind
+them.
 """
 
 import argparse
@@ -14,6 +17,7 @@ import json
 import mmap
 import os
 import platform
+import random
 import re
 import shutil
 import subprocess
@@ -124,6 +128,31 @@ STEPS_OF_NAMES: list[tuple[str, list[list[str | int]]]] = [
     ),
     ("400 files in a directory", [["make many", "here/f00000000", 400], *WRITE]),
 ]
+
+
+# Steps that are drawn for each file system, and how many files and blocks a change is of.
+DRAWN = 40
+CHANGES: list[tuple[str, list[int]]] = [
+    ("append", [1, 1, 2, 8, 32]),
+    ("overwrite", [1, 4, 8]),
+    ("create", [1, 1, 3]),
+    ("truncate", [0, 0, 2]),
+]
+
+
+def drawn(seed: int, system: str) -> list[tuple[str, list[list[str | int]]]]:
+    """Steps of one to four changes and a sync, one in three of two such rounds."""
+    rng = random.Random(f"{seed} {system}")
+    steps = []
+    for number in range(DRAWN):
+        calls: list[list[str | int]] = []
+        for _ in range(rng.choice([1, 1, 2])):
+            for _ in range(rng.randint(1, 4)):
+                change, counts = rng.choices(CHANGES, weights=[4, 3, 2, 1])[0]
+                calls.append([change, rng.choice(counts)])
+            calls.append([rng.choices(["fsync", "fdatasync", "syncfs", "sync"], [4, 3, 1, 1])[0]])
+        steps.append((f"drawn {number}", calls))
+    return steps
 
 
 def missing() -> list[str]:
@@ -339,14 +368,23 @@ class FileSystem:
         return asked
 
 
-def observe_system(kind: str, options: str, *, names: bool) -> list[dict]:
+Steps = list[tuple[str, list[list[str | int]]]]
+
+
+def steps_of(name: str, kind: str, *, names: bool, seed: int | None) -> Steps:
+    """The steps that a file system is observed at."""
+    if seed is not None:
+        return drawn(seed, name)
+    if names:
+        return STEPS_OF_NAMES
+    return [*STEPS, *(MORE_STEPS if kind == "xfs" else [])]
+
+
+def observe_system(kind: str, options: str, steps: Steps, *, names: bool) -> list[dict]:
     directory = Path(tempfile.mkdtemp(prefix="tierscope-journal-"))
     try:
         system = FileSystem(directory, kind, options)
         try:
-            steps = [*STEPS, *(MORE_STEPS if kind == "xfs" else [])]
-            if names:
-                steps = STEPS_OF_NAMES
             told = [observe_step(system, *step, names=names) for step in [steps[0], *steps]]
             return told[1:]
         finally:
@@ -355,9 +393,9 @@ def observe_system(kind: str, options: str, *, names: bool) -> list[dict]:
         shutil.rmtree(directory)
 
 
-def observe_often(kind: str, options: str, *, names: bool) -> list[dict]:
+def observe_often(kind: str, options: str, steps: Steps, *, names: bool) -> list[dict]:
     """What steps ask for most often: a commit may come before what it waits for, and after."""
-    runs = [observe_system(kind, options, names=names) for _ in range(TIMES)]
+    runs = [observe_system(kind, options, steps, names=names) for _ in range(TIMES)]
     told = []
     for seen in zip(*runs, strict=True):
         most = max(seen, key=seen.count)
@@ -391,6 +429,7 @@ def main() -> None:
     parser.add_argument(
         "--names", action="store_true", help="what becomes of names and directories instead"
     )
+    parser.add_argument("--drawn", metavar="SEED", type=int, help="steps that are drawn instead")
     arguments = parser.parse_args()
     output = arguments.output
     if lacks := missing():
@@ -405,7 +444,12 @@ def main() -> None:
             {
                 "name": name,
                 "options": options,
-                "steps": observe_often(kind, options, names=arguments.names),
+                "steps": observe_often(
+                    kind,
+                    options,
+                    steps_of(name, kind, names=arguments.names, seed=arguments.drawn),
+                    names=arguments.names,
+                ),
             }
             for name, kind, options in SYSTEMS
             if arguments.only in (None, kind)

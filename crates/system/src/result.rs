@@ -152,9 +152,14 @@ pub struct SystemResult {
     pub counters: BTreeMap<String, u64>,
     /// Calls on files that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
     /// msync, sync, syncfs), `sync_file_range`, `copy_file_range` (sendfile from file to file, too), `splice` (sendfile
-    /// otherwise), `fallocate`, `rename`, `getdents` and `fadvise` (readahead, too). Absent where there were none, of sampled runs, and of replays of windows.
+    /// otherwise), `fallocate`, `truncate`, `rename`, `link`, `unlink`, `mkdir`, `rmdir`, `getdents` and `fadvise` (readahead, too). Absent where there were none, of sampled runs, and of replays of windows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallResult>,
+    /// How long page faults took, from the access that needed the page until it could go on, by what they needed: `major`
+    /// (a page of a file from the store), `swap` (one from swap), `copy` (a copy), `huge` (a huge page), `hint` (one whose entry had been
+    /// taken away, to find hot pages), `minor` (nothing of these). Absent as `calls` are.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub faults: BTreeMap<String, FaultResult>,
     /// Where energy went.
     #[serde(default)]
     pub energy: EnergyResult,
@@ -673,6 +678,19 @@ pub struct CallResult {
     pub latency_ns: LatencySummary,
     /// Mean time of one in each stage, in nanoseconds, and in the instructions of the kernel around them (busy) or asleep
     /// (blocked): they sum to the mean.
+    pub stages_ns: BTreeMap<String, f64>,
+}
+
+/// Page faults of a kind, each from when the access that needs the page is first offered until it can go on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FaultResult {
+    /// How many.
+    pub count: u64,
+    /// Sum of their times, in nanoseconds.
+    pub time_ns: f64,
+    /// How long they took.
+    pub latency_ns: LatencySummary,
+    /// Mean time of one in each stage, in nanoseconds; asleep before polling is `core`, as of accesses. They sum to the mean.
     pub stages_ns: BTreeMap<String, f64>,
 }
 

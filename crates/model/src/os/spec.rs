@@ -113,6 +113,10 @@ pub struct KernelPathsSpec {
     pub fork: PathSpec,
     /// Copying a page-table entry to a process that is made.
     pub fork_page: PathSpec,
+    /// Freeing a page of memory that a call gives back: unmapped, cut off a file, or said to be of no more use
+    /// (`free_pages_and_swap_cache`, mm/swap_state.c). Nothing where it is not said.
+    #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]
+    pub free_page: PathSpec,
     /// Telling other cores that run the process to forget translations, until all have answered; once for what
     /// is unmapped together (`flush_tlb_mm_range`, `try_to_unmap_flush`). Nothing where it is not said.
     #[serde(default = "PathSpec::none", skip_serializing_if = "PathSpec::is_none")]

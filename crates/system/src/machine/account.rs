@@ -2,6 +2,7 @@
 
 use super::calls::Returned;
 use super::causes::{Cause, Causes};
+use super::faults::Ended;
 use super::memory::Miss;
 use super::prefetch::PREFETCH;
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
@@ -97,6 +98,8 @@ pub(super) struct Account {
     /// When it began to count.
     pub since_ps: u64,
     pub returned: Returned,
+    /// Faults that have ended.
+    pub ended: Ended,
     /// Sums of all that were recorded.
     stages: [u128; Stage::ALL.len()],
     recorded: u64,
@@ -176,6 +179,7 @@ impl Account {
             depths: DepthSeries::new(COLUMN_SHIFT),
             since_ps: 0,
             returned: Returned::default(),
+            ended: Ended::default(),
             stages: [0; Stage::ALL.len()],
             recorded: 0,
             causes: Causes::new(by_site),
@@ -259,7 +263,7 @@ impl Account {
         now_ps: u64,
         (tlb_ps, latency_ps): (u64, u64),
     ) -> Option<SlowHit> {
-        let Begun { start_ps, mut timeline, fault } = thread.begin(access, now_ps);
+        let Begun { start_ps, mut timeline, fault } = thread.begin(access, now_ps, &mut self.ended);
         if !access.measured {
             return None;
         }
@@ -473,6 +477,7 @@ impl Account {
             heat: self.heat.clone(),
             depths: self.depths.clone(),
             returned: self.returned.clone(),
+            ended: self.ended.clone(),
             golden: self.golden.as_mut().map(|golden| Golden {
                 memory: golden.memory.fork(),
                 store: golden.store.fork(),
@@ -654,6 +659,9 @@ impl Machine {
         }
         let end_ps = self.reached_ps();
         let units = self.units();
+        // Of a sampled run those of some units are known alone; where there are windows a call may stand still while others
+        // are warmed.
+        let tells_calls = units.is_none() && self.windows.is_none();
         let time_ps = match &units {
             Some((units, ..)) => units.iter().map(|unit| unit.time_ps).sum(),
             None => end_ps - self.region.start_ps,
@@ -717,12 +725,8 @@ impl Machine {
             queues: queues(&account.depths),
             code: self.code(),
             counters: self.counters(&activity),
-            // Of a sampled run those of some units are known alone; where there are windows a call may stand
-            // still while others are warmed.
-            calls: match units.is_some() || self.windows.is_some() {
-                true => BTreeMap::new(),
-                false => account.returned.results(),
-            },
+            calls: if tells_calls { account.returned.results() } else { BTreeMap::new() },
+            faults: if tells_calls { account.ended.results() } else { BTreeMap::new() },
             energy: self.energy(activity.energy, running_ps, time_ps),
             nvdimm: nvdimm_result(&self.spec),
             drive,

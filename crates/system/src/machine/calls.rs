@@ -22,8 +22,18 @@ pub(super) enum CallKind {
     Splice,
     /// fallocate.
     Allocate,
+    /// ftruncate, truncate.
+    Truncate,
     /// rename.
     Name,
+    /// link.
+    Link,
+    /// unlink.
+    Unlink,
+    /// mkdir.
+    MakeDirectory,
+    /// rmdir.
+    RemoveDirectory,
     /// getdents64.
     List,
     /// posix_fadvise, readahead.
@@ -33,7 +43,7 @@ pub(super) enum CallKind {
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 12] = [
+    const ALL: [(CallKind, &str); 17] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
@@ -42,7 +52,12 @@ impl CallKind {
         (CallKind::CopyRange, "copy_file_range"),
         (CallKind::Splice, "splice"),
         (CallKind::Allocate, "fallocate"),
+        (CallKind::Truncate, "truncate"),
         (CallKind::Name, "rename"),
+        (CallKind::Link, "link"),
+        (CallKind::Unlink, "unlink"),
+        (CallKind::MakeDirectory, "mkdir"),
+        (CallKind::RemoveDirectory, "rmdir"),
         (CallKind::List, "getdents"),
         (CallKind::Advise, "fadvise"),
         (CallKind::Stat, "stat"),
@@ -62,7 +77,12 @@ impl CallKind {
             Call::CopyRange { .. } => CallKind::CopyRange,
             Call::SpliceRead { .. } | Call::SpliceWrite { .. } => CallKind::Splice,
             Call::Allocate { .. } => CallKind::Allocate,
+            Call::Truncate { .. } => CallKind::Truncate,
             Call::Rename { .. } => CallKind::Name,
+            Call::Link { .. } => CallKind::Link,
+            Call::Unlink { .. } | Call::Unname { .. } => CallKind::Unlink,
+            Call::MakeDirectory { .. } => CallKind::MakeDirectory,
+            Call::RemoveDirectory { .. } => CallKind::RemoveDirectory,
             Call::ReadDirectory { .. } => CallKind::List,
             Call::AdviseFile { .. } => CallKind::Advise,
             Call::Stat { .. } => CallKind::Stat,

@@ -1,6 +1,7 @@
 //! What a hardware thread does by itself: instructions, and accesses that its own core serves.
 
 use super::causes::Cause;
+use super::faults::FaultKind;
 use super::memory::{Merged, Miss};
 use super::thread::{Access, BUSY, Begun, Fault, Flush, Place, State, Step, Thread, Trap, Way};
 use super::{
@@ -53,8 +54,12 @@ pub(super) fn translate(
     if found.writable || !write {
         return Some((found, source));
     }
-    // A walk sets the dirty bit, where that is all there is to do.
-    paging.sets_dirty_bit(page).then(|| {
+    // A walk sets the dirty bit, where that is all there is to do; another hardware thread may have done so.
+    let is_set = match paging.entry(page) {
+        Pte::Present { frame, writable } if frame == found.frame => writable,
+        _ => return None,
+    };
+    (is_set || paging.sets_dirty_bit(page)).then(|| {
         tlb.invalidate(page);
         (Translation { writable: true, ..found }, Source::Walk)
     })
@@ -627,7 +632,7 @@ impl Machine {
         let latency_ps = core.caches.latency_ps(core.caches.depth() - 1);
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
-        let begun = thread.begin(access, context.now_ps);
+        let begun = thread.begin(access, context.now_ps, &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.timeline.push(Stage::Tlb, tlb_ps);
         miss.timeline.push(Stage::Cache, latency_ps);
@@ -676,7 +681,7 @@ impl Machine {
         let upper_cached = core.tlb.upper_levels_cached(page, is_huge);
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
-        let begun = thread.begin(access, context.now_ps);
+        let begun = thread.begin(access, context.now_ps, &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.clock_ps = context.now_ps;
         miss.whole_line = false;
@@ -745,7 +750,8 @@ impl Machine {
         if context.window.len() >= 4096 {
             return self.wait(index, Block::On(id));
         }
-        let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
+        let Begun { mut timeline, fault, .. } =
+            thread.begin(access, context.now_ps, &mut self.account.ended);
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
         let address = access.place.address();
@@ -917,12 +923,90 @@ pub(super) fn fault(
         _ => {
             let mut times = Box::new(StageTimes::default());
             times[Stage::Core as usize] = context.now_ps - start_ps;
+            let kind = FaultKind::default();
+            let (repeats, held) = (0, None);
             thread.fault =
-                Some(Fault { start_ps, times, access, store_after, half, repeats: 0, held: None });
+                Some(Fault { start_ps, times, access, store_after, half, repeats, kind, held });
         }
     }
     let write = access.write;
     context.trap = Some(Trap::Fault { page, write });
     debug_assert!(matches!(thread.state, State::Running(_)));
     Flow::Continue
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::load;
+    use tierscope_model::os::paging::{Next, Work};
+    use tierscope_workload::op::{Advice, MAP_WRITABLE, NO_FILE};
+
+    const PAGE: u64 = 7;
+
+    fn fault(paging: &mut Paging, write: bool) -> u64 {
+        let mut work = Vec::new();
+        loop {
+            let next = paging.fault(PAGE, write, 0, &mut work, &|_| false).expect("there is room");
+            for work in work.drain(..) {
+                match work {
+                    Work::Submit(id) => {
+                        paging.submitted(id);
+                        while !paging.page_moved(id) {}
+                        paging.finish_transfer(id);
+                    }
+                    Work::Clear(frame) => paging.let_go(frame),
+                    _ => {}
+                }
+            }
+            if let Next::Ready(frame) = next {
+                return frame;
+            }
+        }
+    }
+
+    /// A load has brought a page from swap, so that its entry has no dirty bit.
+    fn a_page_from_swap() -> (Paging, [Tlb; 2], u64) {
+        let sets = [("storage.reclaim".to_string(), "active-inactive".to_string())];
+        let spec = load("storage/quick", &sets).expect("the preset is right").spec;
+        let (os, tlb) = (spec.os.as_ref().unwrap(), &spec.processor.as_ref().unwrap().tlb);
+        let mut paging = Paging::new(os, tlb.levels, 1 << 22, spec.paging(), 0);
+        let bytes = 16 * paging.page_bytes();
+        paging.map(0, bytes, MAP_WRITABLE, NO_FILE, 0);
+        fault(&mut paging, true);
+        let mut work = Vec::new();
+        paging.advise(0, bytes, Advice::PageOut as u64, &mut work, &|_| false).unwrap();
+        for work in work {
+            if let Work::Submit(id) = work {
+                paging.submitted(id);
+                while !paging.page_moved(id) {}
+                paging.finish_transfer(id);
+            }
+        }
+        assert!(matches!(paging.entry(PAGE), Pte::Swapped(_)), "it has gone");
+        let frame = fault(&mut paging, false);
+        (paging, [Tlb::new(tlb), Tlb::new(tlb)], frame)
+    }
+
+    #[test]
+    fn an_entry_that_allows_stores_by_now_is_seen_by_all_whose_tlb_has_an_older_one() {
+        let (mut paging, mut tlbs, frame) = a_page_from_swap();
+        for tlb in &mut tlbs {
+            tlb.insert_of(PAGE, Translation { frame, writable: false }, false);
+        }
+        for tlb in &mut tlbs {
+            let (found, source) = translate(tlb, &mut paging, PAGE, true).expect("it is no fault");
+            assert_eq!((found.frame, found.writable, source), (frame, true, Source::Walk));
+        }
+    }
+
+    #[test]
+    fn an_entry_that_the_kernel_has_made_to_allow_stores_is_seen_too() {
+        let (mut paging, [mut tlb, _], frame) = a_page_from_swap();
+        tlb.insert_of(PAGE, Translation { frame, writable: false }, false);
+        // As a call does that brings pages to be stored to.
+        assert_eq!(fault(&mut paging, true), frame);
+        let (found, _) = translate(&mut tlb, &mut paging, PAGE, true).expect("it is no fault");
+        assert!(found.writable);
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::calls::{CallKind, Called, changes_directory, paths_of};
 use super::direct::Way;
+use super::faults::FaultKind;
 use super::recorded_windows::Amount;
 use super::thread::{Action, BLOCKED, HeldFrame, IDLE, Place, State, Step, Thread, Trap};
 use super::transfers::{buffers_of, check_range, of_buffers};
@@ -71,7 +72,16 @@ impl Machine {
             self.paging.copied_to(frame, now_ps)?;
         }
         let thread = self.contexts[index].thread;
+        let gives_back = matches!(
+            action,
+            Action::Truncate { .. } | Action::Drop { .. } | Action::Allocate { .. }
+        );
+        let before = gives_back.then(|| self.paging.free_and_reclaimed());
         self.act_holding(index, action, now_ps)?;
+        if let Some(before) = before {
+            let steps = self.freeing_steps(before);
+            self.threads[thread].do_first(&steps);
+        }
         self.shoot_down(index, thread);
         kept.into_iter().for_each(|kept| self.paging.let_go(kept.frame));
         Ok(())
@@ -127,7 +137,7 @@ impl Machine {
             }
             Action::Copied(id) => self.end_copies_of(index, id, now_ps),
             Action::Resolve { page, write } => {
-                let major_faults = self.paging.counters.major_faults;
+                let before = self.paging.counters;
                 let fault = self.threads[self.contexts[index].thread].fault.as_ref();
                 let again = fault.is_some_and(|fault| fault.repeats > 0);
                 let (next, work) = self.decide(|paging, work, held| {
@@ -135,8 +145,12 @@ impl Machine {
                         |paging: &mut Paging| paging.fault(page, write, now_ps, work, held);
                     if again { paging.not_held_back(fault) } else { fault(paging) }
                 })?;
+                let kind = FaultKind::of(&before, &self.paging.counters, &work);
                 if let Some(windows) = &mut self.windows {
-                    windows.fault(page, self.paging.counters.major_faults > major_faults);
+                    windows.fault(page, kind >= FaultKind::Major);
+                }
+                if let Some(fault) = &mut self.threads[self.contexts[index].thread].fault {
+                    fault.kind = fault.kind.max(kind);
                 }
                 self.proceed(index, next, work, action, |_| vec![Step::Retry]);
             }
@@ -690,6 +704,7 @@ impl Machine {
             let path = self.os.paths.path_lookup;
             steps.extend(path_steps(Stage::FileSystem, path, paths_of(&call)));
         }
+        let before = self.paging.free_and_reclaimed();
         let begun = steps.len();
         if changes_directory(&call) {
             // Its own cost is as that of an access (docs/models/file-systems.md).
@@ -773,6 +788,7 @@ impl Machine {
             }
             Call::Truncate { file, length } => {
                 let inode = self.inode_of(id, file)?;
+                steps.extend(path_steps(Stage::FileSystem, self.os.paths.file_system, 1));
                 // It is done at once, where nobody has the file.
                 if self.is_locked(inode) {
                     self.paging.keep_inode(inode);
@@ -990,12 +1006,21 @@ impl Machine {
             Call::Other { .. } => {}
         }
         self.apply_effects();
+        steps.extend(self.freeing_steps(before));
         if !quiet {
             steps.splice(begun..begun, self.metadata_steps());
         }
         steps.extend(kind.is_some().then_some(Step::Return));
         self.threads[id].do_first(&steps);
         Ok(())
+    }
+
+    /// What it takes to free the pages that have become free since, but for those that reclaim has paid for.
+    fn freeing_steps(&self, (free, reclaimed): (u64, u64)) -> Vec<Step> {
+        let (free_now, reclaimed_now) = self.paging.free_and_reclaimed();
+        let freed = free_now.saturating_sub(free).saturating_sub(reclaimed_now - reclaimed);
+        let times = u32::try_from(freed).unwrap_or(u32::MAX);
+        path_steps(Stage::SystemCall, self.os.paths.free_page, times)
     }
 
     /// A file is cut off, and nothing is promised of what goes.

@@ -18,6 +18,7 @@ mod counts;
 mod daemons;
 mod direct;
 mod durable;
+mod faults;
 mod files;
 mod interrupts;
 mod kernel;

@@ -37,7 +37,8 @@ impl Machine {
                 return self.wait_on(index, Block::On(id));
             }
             let thread = &mut self.threads[context.thread];
-            let Begun { mut timeline, fault, .. } = thread.begin(access, context.now_ps);
+            let Begun { mut timeline, fault, .. } =
+                thread.begin(access, context.now_ps, &mut self.account.ended);
             timeline.push(Stage::Tlb, tlb_ps);
             let since_ps = context.now_ps + tlb_ps;
             let miss = &mut self.misses[id];
@@ -65,7 +66,7 @@ impl Machine {
         let thread = &mut self.threads[context.thread];
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
-        let begun = thread.begin(access, now_ps);
+        let begun = thread.begin(access, now_ps, &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
         miss.write = true;
         miss.timeline.push(Stage::Tlb, tlb_ps);

@@ -2,6 +2,7 @@
 
 use super::calls::Called;
 use super::causes::Cause;
+use super::faults::{Ended, FaultKind};
 use super::files::OpenFiles;
 use super::memory::TransferIo;
 use super::polling::Sleep;
@@ -355,6 +356,8 @@ pub struct Fault {
     pub half: Option<(u64, bool)>,
     /// How many times its page was gone again before it could be used.
     pub repeats: u32,
+    /// What it has needed so far.
+    pub kind: FaultKind,
     /// What it holds on to until the page is there.
     pub held: Option<HeldFrame>,
 }
@@ -597,10 +600,11 @@ impl Thread {
 
     /// What an access has behind it when it is performed at `now_ps`. A fault that it has caused
     /// ends here.
-    pub fn begin(&mut self, access: Access, now_ps: u64) -> Begun {
+    pub fn begin(&mut self, access: Access, now_ps: u64, ended: &mut Ended) -> Begun {
         if access.after_fault
             && let Some(fault) = self.fault.take()
         {
+            ended.record(fault.kind, &fault.times);
             let (start_ps, timeline) = (fault.start_ps, Timeline::new());
             return Begun { start_ps, timeline, fault: Some(fault.times) };
         }

@@ -12,6 +12,7 @@ use tierscope_model::device::ramdisk::DelayKind;
 use tierscope_model::organization::TieringSpec;
 use tierscope_model::os::PathSpec;
 use tierscope_model::os::buffer_cache::{BufferCacheSpec, HeldPages, Insertion, OnHit};
+use tierscope_model::os::reclaim::ReclaimPolicy;
 use tierscope_model::os::tiering::BalancingSpec;
 use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
 use tierscope_model::replacement::PolicyKind;
@@ -217,6 +218,14 @@ fn are_exact(spec: &SystemSpec, script: &[Vec<Op>]) -> Result<(), TestCaseError>
     Ok(())
 }
 
+/// Of a kernel that maps what a load brings from swap for stores, too.
+fn of_linux_6_18(mut spec: SystemSpec) -> SystemSpec {
+    if let Some(storage) = &mut spec.storage {
+        storage.reclaim = ReclaimPolicy::ActiveInactive;
+    }
+    spec
+}
+
 /// A test of each machine, the same workloads in each: they run side by side.
 macro_rules! batches_forks_and_data_are_exact_under_any_workload {
     ($($test:ident: $name:literal, $changed:expr;)*) => {
@@ -244,6 +253,7 @@ mod batches_forks_and_data_are_exact_under_any_workload {
         on_oracle: "oracle/quick", |spec| spec;
         on_hybrid: "hybrid/quick", |spec| spec;
         on_storage: "storage/quick", |spec| spec;
+        on_storage_of_linux_6_18: "storage/quick", of_linux_6_18;
         with_a_buffer_cache: "storage/quick", with_buffer_cache;
         with_the_store_in_dram: "storage/quick", in_dram;
         of_two_nodes_of_memory: "storage/quick", of_nodes;

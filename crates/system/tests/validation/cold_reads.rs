@@ -20,20 +20,34 @@ enum Way {
 }
 
 /// Presets, and how their pages are asked for.
-const PRESETS: [(&str, [Way; 2]); 13] = [
+const PRESETS: [(&str, [Way; 2]); 27] = [
     ("storage", [Way::Call, Way::Fault]),
+    ("storage/z-ssd", [Way::Call, Way::Fault]),
+    ("storage/970-pro", [Way::Call, Way::Fault]),
+    ("storage/ext4", [Way::Direct, Way::Fault]),
+    ("storage/ext3", [Way::Call, Way::Fault]),
+    ("storage/disk-7200", [Way::Call, Way::Fault]),
     ("mmap", [Way::Call, Way::Fault]),
+    ("mmap/intel-750", [Way::Call, Way::Fault]),
+    ("mmap/intel-535", [Way::Call, Way::Fault]),
+    ("nvdimm-f", [Way::Call, Way::Fault]),
     ("buffer-cache", [Way::Call, Way::Fault]),
     ("haste", [Way::Direct, Way::Call]),
+    ("haste/queued", [Way::Direct, Way::Call]),
     ("haste/xfs", [Way::Direct, Way::Call]),
+    ("haste/ext3", [Way::Direct, Way::Call]),
     ("fusion-io", [Way::Direct, Way::Call]),
     ("fusion-io/xfs", [Way::Direct, Way::Call]),
+    ("fusion-io/ext3", [Way::Direct, Way::Call]),
     ("ssd-raid", [Way::Direct, Way::Call]),
     ("ssd-raid/xfs", [Way::Direct, Way::Call]),
+    ("ssd-raid/ext3", [Way::Direct, Way::Call]),
     ("disk-raid", [Way::Direct, Way::Call]),
     ("disk-raid/xfs", [Way::Direct, Way::Call]),
+    ("disk-raid/ext3", [Way::Direct, Way::Call]),
     ("ddr-block", [Way::Direct, Way::Call]),
     ("ddr-block/xfs", [Way::Direct, Way::Call]),
+    ("ddr-block/ext3", [Way::Direct, Way::Call]),
 ];
 
 /// Stages of what hardware takes beside the host's processor and memory, as [HYB15] Table 3 counts it.
@@ -109,7 +123,7 @@ fn table() -> String {
             };
             writeln!(
                 lines,
-                "{preset:<14} {name:<6} {:>9.2} = {}",
+                "{preset:<17} {name:<6} {:>9.2} = {}",
                 total_us(&stages_ps),
                 parts.join(" + ")
             )
@@ -153,8 +167,8 @@ fn published_times_of_a_cold_read_are_met_or_missed_as_the_page_says() {
     assert!((20.0..=35.0).contains(&software), "{software} us of software");
     let mmap = cold("mmap", Way::Fault);
     let software = total_us(&mmap) - hardware_us(&mmap);
-    // Longer than what is cited there, by what the file system of this kernel takes.
-    assert!((25.0..=30.0).contains(&software), "{software} us of software a fault");
+    // A little longer than what is cited there: 6.8 us are what an older kernel's file system takes.
+    assert!((20.0..=24.0).contains(&software), "{software} us of software a fault");
 }
 
 /// Disks take most for their mechanism, quick flash for its cells or its controller, memory for the software before it.

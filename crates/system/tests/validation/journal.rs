@@ -39,6 +39,8 @@ struct Step {
     name: String,
     calls: Vec<Called>,
     asked: Vec<(String, u64)>,
+    /// On how many of the file systems that it was observed on the device was asked for that.
+    so_often: u32,
     /// By path, of steps on names: numbers of inodes.
     #[serde(default)]
     inodes: BTreeMap<String, u64>,
@@ -432,6 +434,34 @@ fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
         }
     }
     assert!(compared.len() >= 145, "{} steps", compared.len());
+}
+
+/// Steps that were drawn when all of this was written, and looked at once: what the kernel asked for on most of the file
+/// systems that it was observed on.
+#[test]
+fn drawn_steps_that_judge_ask_the_device_for_what_the_kernel_asks_for() {
+    let all: Vec<Observed> = observations("TIERSCOPE_OBSERVED_DRAWN", &["journal-drawn-6.18.json"]);
+    for system in all.iter().flat_map(|it| &it.systems) {
+        let mut host = Host::new(&spec(system));
+        host.create();
+        let (mut compared, mut same) = (0, 0);
+        for step in system.steps.iter().take(1).chain(&system.steps) {
+            host.rest();
+            step.calls.iter().for_each(|called| host.call(called));
+            if step.so_often < 5 {
+                continue;
+            }
+            compared += 1;
+            same += usize::from(host.asked == step.asked);
+            if host.asked != step.asked {
+                println!(
+                    "{}: {}: {:?}, of the kernel {:?}",
+                    system.name, step.name, host.asked, step.asked
+                );
+            }
+        }
+        println!("{}: {same} of {compared}", system.name);
+    }
 }
 
 /// Blocks of the log that a step on names may have beyond the model's: the kernel puts a directory and its files into a

@@ -18,6 +18,7 @@ mod dramsim3;
 mod driver;
 mod drives;
 mod equivalence;
+mod faults;
 mod formulas;
 mod golden;
 mod huge_pages;

@@ -209,7 +209,7 @@ fn behind_a_block_layer_the_host_pays_for_each_drive_too() {
     for (pages, asked) in [(16, 1.0), (64, 4.0), (128, 4.0)] {
         let (paths, interrupts) = asks(pages, layer);
         let times = paths / one;
-        println!("{pages} pages: {times} times the paths of one, {interrupts} interrupts");
         assert!((times / asked - 1.0).abs() < 0.02, "{pages} pages: {times} for {asked}");
+        assert_eq!(interrupts, 1, "{pages} pages are one request");
     }
 }

@@ -945,6 +945,8 @@ const CASES: &[Case] = &[
     case("os.paths.fork.lines", ALL, "512", Forks, "memory_reads", Up),
     case("os.paths.fork_page.instructions", ALL, "9000", Forks, "owner:system_call", Up),
     case("os.paths.fork_page.lines", ALL, "64", Forks, "memory_reads", Up),
+    case("os.paths.free_page.instructions", ALL, "9000", Unmapped, "owner:system_call", Up),
+    case("os.paths.free_page.lines", ALL, "64", Unmapped, "memory_reads", Up),
     case("os.paths.shootdown.instructions", ALL, "90000", Unmapped, "owner:fault", Up),
     case("os.paths.shootdown.lines", ALL, "512", Unmapped, "memory_reads", Up),
     case(

@@ -161,6 +161,7 @@ pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.path_lookup", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork", "{ instructions = 0, lines = 0 }"),
     ("os.paths.fork_page", "{ instructions = 0, lines = 0 }"),
+    ("os.paths.free_page", "{ instructions = 0, lines = 0 }"),
     ("os.paths.shootdown", "{ instructions = 0, lines = 0 }"),
     ("os.paths.shootdown_interrupt", "{ instructions = 0, lines = 0 }"),
 ];

@@ -47,6 +47,7 @@ fn hot_pages_of_the_slower_memory_come_to_dram_and_the_program_gets_faster() {
     assert!(moves.counter("demoted_pages") >= promoted / 2, "they make room");
     let hint_faults = moves.counter("hint_faults");
     assert!(hint_faults >= promoted && hint_faults <= moves.counter("protected_pages"));
+    assert_eq!(moves.result.faults["hint"].count, hint_faults);
     // Beside what fills memory, and with the copies of the pages that come.
     let filled = run(&system("cxl-tiering/quick", &[SMALL, STAYS]), &[hot_end(10, 256, 0)]);
     let filled = filled.counter("dram_cache_misses");

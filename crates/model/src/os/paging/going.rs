@@ -96,31 +96,6 @@ impl Paging {
         self.reclaim.make_inactive(frame, Some(Kind::File));
     }
 
-    /// The hardware finds the entry of a page without the dirty bit as it stores there, and sets it: what was given back is
-    /// kept, and what swap has is newer in memory, and will be written to the same slot. Whether it was so; then the entry
-    /// allows stores.
-    pub fn sets_dirty_bit(&mut self, page: u64) -> bool {
-        let Pte::Present { frame, writable: false } = self.space.get(page) else { return false };
-        let Frame { lazy, slot, owner, .. } = self.frames.get(frame);
-        let is_its_own = owner == Owner::Anonymous(page) && self.is_exclusive(frame);
-        if lazy {
-            self.keep_after_all(frame);
-        } else if slot != 0 && is_its_own && self.maps_swapped() {
-            let info = self.frames.get_mut(frame);
-            (info.dirty, info.leaves) = (true, false);
-        } else {
-            return false;
-        }
-        self.space.set(page, Pte::Present { frame, writable: true });
-        true
-    }
-
-    /// A load maps what has come from swap so that it can be stored to without a further fault (`do_swap_page`, mm/memory.c,
-    /// since 6.11).
-    fn maps_swapped(&self) -> bool {
-        self.policy.release().is_none_or(|release| release >= Release::V6_18)
-    }
-
     /// A page that was given back is not: it is written, or shared.
     pub(super) fn keep_after_all(&mut self, frame: u64) {
         let info = self.frames.get_mut(frame);

@@ -188,7 +188,10 @@ impl Paging {
     }
 
     /// The mappings that have pages of a range, with their first pages.
-    fn mappings_within(&self, pages: Range<u64>) -> impl Iterator<Item = (u64, Mapping)> + '_ {
+    pub(super) fn mappings_within(
+        &self,
+        pages: Range<u64>,
+    ) -> impl Iterator<Item = (u64, Mapping)> + '_ {
         let before = self.space.find(pages.start).filter(|(at, _)| *at < pages.start);
         before.into_iter().chain(self.space.mappings_in(pages))
     }

@@ -753,6 +753,11 @@ impl Paging {
         self.reclaim.counters()
     }
 
+    /// Frames that are free now, and pages that reclaim has taken so far.
+    pub fn free_and_reclaimed(&self) -> (u64, u64) {
+        (self.frames.free(), self.counters.reclaimed_pages)
+    }
+
     /// Takes what the hardware has to be told.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
@@ -790,7 +795,7 @@ impl Paging {
     /// Whether anything is mapped within so many bytes from an address on.
     pub fn maps(&self, address: u64, length: u64) -> bool {
         let past = address.saturating_add(length).div_ceil(self.page_bytes);
-        !self.space.mappings_in(address / self.page_bytes..past).is_empty()
+        self.mappings_within(address / self.page_bytes..past).next().is_some()
     }
 
     /// Physical addresses of the entries that a walk for `page` reads, from the last level to the first, and how many

@@ -62,6 +62,7 @@ pub fn os() -> OsSpec {
             path_lookup: path,
             fork: path,
             fork_page: path,
+            free_page: path,
             shootdown: path,
             shootdown_interrupt: path,
         },

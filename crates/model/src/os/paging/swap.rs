@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::os::reclaim::Shadow;
+use crate::os::release::Release;
 use serde::{Deserialize, Serialize};
 
 /// What the kernel reads from swap beside the page that is needed.
@@ -103,8 +104,12 @@ impl Paging {
                 return self.write_anonymous(page, frame, now_ps, work, held);
             }
             let is_scarce = self.swap_area.as_ref().is_some_and(|area| area.is_half_full());
-            if is_scarce && self.is_exclusive(frame) {
+            if (is_scarce || self.is_locked(page)) && self.is_exclusive(frame) {
                 self.give_up_slot(frame);
+                if self.maps_swapped() && self.frames.get(frame).dirty {
+                    self.own(frame, page);
+                    self.space.set(page, Pte::Present { frame, writable: true });
+                }
             }
             return Ok(Next::Ready(frame));
         }
@@ -277,6 +282,31 @@ impl Paging {
     /// What was read ahead of a file of memory is used.
     pub(super) fn hit_of_slots(&mut self) {
         self.window_of_slots().hits += 1;
+    }
+
+    /// The hardware finds the entry of a page without the dirty bit as it stores there, and sets it: what was given back is
+    /// kept, and what swap has is newer in memory, and will be written to the same slot. Whether it was so; then the entry
+    /// allows stores.
+    pub fn sets_dirty_bit(&mut self, page: u64) -> bool {
+        let Pte::Present { frame, writable: false } = self.space.get(page) else { return false };
+        let Frame { lazy, slot, owner, .. } = self.frames.get(frame);
+        let is_its_own = owner == Owner::Anonymous(page) && self.is_exclusive(frame);
+        if lazy {
+            self.keep_after_all(frame);
+        } else if slot != 0 && is_its_own && self.maps_swapped() {
+            let info = self.frames.get_mut(frame);
+            (info.dirty, info.leaves) = (true, false);
+        } else {
+            return false;
+        }
+        self.space.set(page, Pte::Present { frame, writable: true });
+        true
+    }
+
+    /// A load maps what has come from swap so that it can be stored to without a further fault (`do_swap_page`, mm/memory.c,
+    /// since 6.11).
+    fn maps_swapped(&self) -> bool {
+        self.policy.release().is_none_or(|release| release >= Release::V6_18)
     }
 
     /// Memory is to have the only copy of an anonymous page (`folio_free_swap`, mm/swapfile.c): its slot is kept only while a

@@ -139,8 +139,8 @@ fn the_kernels_paths_touch_as_many_lines_in_a_sampled_run_as_in_the_complete_one
 #[test]
 fn as_many_cores_are_interrupted_in_a_sampled_run_as_in_the_complete_one() {
     let (_, system) = drives().swap_remove(1);
-    let whole = run(&system, gups(40_000, 2), &RunOptions::default()).result;
-    let sampled = run(&system, gups(40_000, 2), &sampling(1_000 * US, 60)).result;
+    let whole = run(&system, gups(70_000, 2), &RunOptions::default()).result;
+    let sampled = run(&system, gups(70_000, 2), &sampling(1_000 * US, 60)).result;
     let told = sampled.sampling.as_ref().unwrap();
     assert!(told.detailed_share < 0.35, "{told:?}");
     let of = |result: &SystemResult, counter: &str| result.counters[counter] as f64;
@@ -261,6 +261,9 @@ fn a_store_that_is_asked_throughout_takes_what_it_takes_in_the_complete_run() {
         if let (Some(found), Some(expected)) = (&sampled.disk, &whole.disk)
             && expected.platter_reads > 0
         {
+            if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+                println!("    platters {} for {}", found.platter_reads, expected.platter_reads);
+            }
             let reads = off(found.platter_reads as f64, expected.platter_reads as f64);
             let moves = found.positioning_share - expected.positioning_share;
             assert!(

@@ -355,3 +355,14 @@ fn without_a_store_memory_is_brought_and_counted_alike() {
     assert_eq!(paging.locked_bytes(), 7 * PAGE);
     assert!(matches!(fault(&mut paging, 12, true), Next::Ready(_)));
 }
+
+#[test]
+fn a_range_meets_a_mapping_that_begins_before_it() {
+    let mut paging = small(|_| {});
+    paging.map(8 * PAGE, 16 * PAGE, MAP_WRITABLE, NO_FILE, 0);
+    for (page, pages, meets) in
+        [(0, 8, false), (0, 9, true), (8, 1, true), (12, 2, true), (23, 9, true), (24, 8, false)]
+    {
+        assert_eq!(paging.maps(page * PAGE, pages * PAGE), meets, "{pages} pages from {page} on");
+    }
+}

@@ -269,9 +269,17 @@ fn who_has_a_copy_in_memory_gives_its_slot_up_where_more_than_half_of_swap_is_in
     // What has left, and what fills swap to a half and no further.
     for (slots, gives) in [(8 * FRAMES, false), (3 * FRAMES / 2, true)] {
         let capacity = Some(Size::from_bytes(slots * PAGE));
-        let (paging, slot) = one_is_back(|spec| spec.swap_capacity = capacity);
-        assert_eq!(slot_of_the_one(&paging), Some(slot).filter(|_| !gives), "{slots} slots");
-        let Pte::Present { frame, .. } = paging.entry(20) else { panic!("it is there") };
-        assert_eq!(paging.frames.get(frame).dirty, gives, "memory alone has it then");
+        for policy in [ReclaimPolicy::ActiveInactive, ReclaimPolicy::ActiveInactive49] {
+            let (mut paging, slot) = one_is_back(|spec| {
+                (spec.swap_capacity, spec.reclaim) = (capacity, policy);
+            });
+            assert_eq!(slot_of_the_one(&paging), Some(slot).filter(|_| !gives), "{slots} slots");
+            let Pte::Present { frame, writable } = paging.entry(20) else { panic!("it is there") };
+            assert_eq!(paging.frames.get(frame).dirty, gives, "memory alone has it then");
+            let is_new = policy == ReclaimPolicy::ActiveInactive;
+            assert_eq!(writable, gives && is_new, "a store to it is a fault before 6.11");
+            touch(&mut paging, 20, true);
+            assert_eq!(slot_of_the_one(&paging).is_some(), !gives && is_new);
+        }
     }
 }
