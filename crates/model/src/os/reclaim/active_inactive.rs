@@ -143,7 +143,7 @@ impl ActiveInactive {
                 self.age += pages;
                 self.activated[kind as usize] += pages;
                 self.counters.refaults_activated += pages;
-                self.recent[kind as usize].rotated += pages;
+                self.recent[kind as usize].rotated += 1;
                 if was_active(shadow) {
                     flags = WORKINGSET;
                     self.note_cost(kind, pages, 0);
@@ -231,8 +231,9 @@ impl ActiveInactive {
             self.counters.activations += pages;
             let kind = kind_of(list);
             self.grow_older(kind, pages);
+            // One folio, large or small (`update_page_reclaim_stat`).
             let recent = &mut self.recent[kind as usize];
-            (recent.scanned, recent.rotated) = (recent.scanned + pages, recent.rotated + pages);
+            (recent.scanned, recent.rotated) = (recent.scanned + 1, recent.rotated + 1);
         }
     }
 
@@ -252,13 +253,14 @@ impl ActiveInactive {
         }
     }
 
-    /// A folio is inactive, and counts as unused; it is of another kind, where one is given.
+    /// A folio is inactive, and counts as unused, though not as one that was never active; it is of another kind, where
+    /// one is given.
     pub fn make_inactive(&mut self, folio: u64, kind: Option<Kind>) {
         if let Some(list) = self.lists.list_of(folio)
-            && let Some((order, _)) = self.lists.remove(folio)
+            && let Some((order, flags)) = self.lists.remove(folio)
         {
             let kind = kind.unwrap_or(kind_of(list));
-            self.lists.put(inactive(kind), true, folio, order, 0);
+            self.lists.put(inactive(kind), true, folio, order, flags & WORKINGSET);
         }
     }
 
@@ -354,3 +356,6 @@ fn evicted_at(shadow: Shadow) -> u64 {
 fn was_active(shadow: Shadow) -> bool {
     shadow.0 & 1 != 0
 }
+
+#[cfg(test)]
+mod tests;

@@ -27,6 +27,8 @@ pub(super) struct Scan {
     skipped_deactivate: bool,
     /// There are many inactive pages of files.
     cache_trim: bool,
+    /// A pass over them alone found nothing.
+    cache_trim_failed: bool,
     no_cache_trim: bool,
     /// There are hardly any pages of files left.
     file_is_tiny: bool,
@@ -84,6 +86,7 @@ impl Scan {
             force_deactivate: false,
             skipped_deactivate: false,
             cache_trim: false,
+            cache_trim_failed: false,
             no_cache_trim: false,
             file_is_tiny: false,
             reclaimed_before: 0,
@@ -129,23 +132,24 @@ impl Scan {
         memory: &mut dyn Memory,
         high_pages: u64,
     ) -> bool {
+        if lists.release == Release::V2_6_32 {
+            return self.balance_by_batches(lists, memory, high_pages);
+        }
         if memory.free_pages() >= high_pages {
             lists.all_dirty = false;
             return false;
         }
-        if lists.release < Release::V6_18 {
+        if lists.release == Release::V4_9 {
             self.age_anonymous(lists, memory);
-        }
-        if lists.release == Release::V2_6_32 {
-            return self.balance_by_batches(lists, memory, high_pages);
         }
         let (reclaimed, scanned) = (self.reclaimed, self.scanned);
         self.pass(lists, memory);
         if self.reclaimed == reclaimed || self.scanned - scanned < self.wanted {
             self.priority -= 1;
         }
-        let is_new = lists.release == Release::V6_18;
-        if is_new && self.priority == 0 && self.reclaimed == 0 && self.cache_trim {
+        self.cache_trim_failed |= self.cache_trim && self.reclaimed == reclaimed;
+        let goes_on = lists.release == Release::V6_18 && !self.no_cache_trim;
+        if goes_on && self.priority == 0 && self.reclaimed == 0 && self.cache_trim_failed {
             // Again, and anonymous memory is looked at as well.
             (self.no_cache_trim, self.priority) = (true, FIRST_PRIORITY);
         }
@@ -155,13 +159,18 @@ impl Scan {
     }
 
     /// One pass of `balance_pgdat` of 2.6.32: a batch that was found begins again with the first of
-    /// the passes, and so does having looked at all without enough.
+    /// the passes, and so does having looked at all without enough. Anonymous memory ages before it is asked how many
+    /// frames are free, and so once more in the end.
     fn balance_by_batches(
         &mut self,
         lists: &mut ActiveInactive,
         memory: &mut dyn Memory,
         high_pages: u64,
     ) -> bool {
+        self.age_anonymous(lists, memory);
+        if memory.free_pages() >= high_pages {
+            return false;
+        }
         self.wanted = CLUSTER;
         self.pass(lists, memory);
         let found = self.reclaimed - self.reclaimed_before;
@@ -172,7 +181,11 @@ impl Scan {
         } else {
             self.priority -= 1;
         }
-        memory.free_pages() < high_pages
+        let is_short = memory.free_pages() < high_pages;
+        if !is_short {
+            self.age_anonymous(lists, memory);
+        }
+        is_short
     }
 
     /// One pass over all lists (`shrink_node`).
@@ -227,7 +240,12 @@ impl Scan {
         if !lists.swap || by_group && lists.swappiness == 0 {
             return Balance::Only(Kind::File);
         }
-        if self.priority == 0 && (lists.swappiness > 0 || lists.release == Release::V2_6_32) {
+        let is_last = self.priority == 0;
+        if is_last && lists.release == Release::V2_6_32 && !self.file_is_tiny {
+            // The shares are not asked for, but what they come of fades.
+            lists.shares_by_use();
+        }
+        if is_last && (lists.swappiness > 0 || lists.release == Release::V2_6_32) {
             return Balance::Equal;
         }
         if self.file_is_tiny {
@@ -300,7 +318,7 @@ impl Scan {
         targets: [u64; 4],
     ) {
         let mut left = targets;
-        let to_the_end =
+        let mut to_the_end =
             matches!(self.who, Reclaimer::Direct { .. }) && self.priority == FIRST_PRIORITY;
         let mut reclaimed = 0;
         while is_left(&left) {
@@ -311,6 +329,8 @@ impl Scan {
             if !nudge(&mut left, &targets) {
                 break;
             }
+            // Until 6.0 what is left after that is looked at, whatever was found (`scan_adjusted`).
+            to_the_end = lists.release < Release::V6_18;
         }
         self.reclaimed += reclaimed;
     }
@@ -421,7 +441,9 @@ impl Scan {
         let isolated = isolate(lists, pages, list);
         let (mut scanned, mut reclaimed, mut written, mut dirty) = (0, 0, 0, 0);
         let mut not_counted = 0;
-        let notes_dirty = lists.release == Release::V4_9 && kind == Kind::File;
+        // Whoever reclaims for a control group of version 1 does not (`sane_reclaim`).
+        let notes_dirty =
+            lists.release == Release::V4_9 && kind == Kind::File && self.who != Reclaimer::Group;
         let mut stay = Vec::new();
         let references = take_references(&isolated, memory);
         for ((folio, order, mut flags), references) in isolated.into_iter().zip(references) {
@@ -487,11 +509,13 @@ impl Scan {
                 return Fate::Kept;
             }
         } else if references > 0 {
-            *flags |= REFERENCED;
             // Until 5.8 anonymous memory needs no second use.
-            let at_once = lists.release == Release::V4_9 && kind == Kind::Anonymous;
+            if lists.release == Release::V4_9 && kind == Kind::Anonymous {
+                return Fate::Activated;
+            }
+            *flags |= REFERENCED;
             let again = referenced || references > 1;
-            return if at_once || again { Fate::Activated } else { Fate::Kept };
+            return if again { Fate::Activated } else { Fate::Kept };
         }
         let writes = match lists.release {
             Release::V2_6_32 => true,
