@@ -1002,7 +1002,13 @@ impl Machine {
                 let times_ps = self.enter_between(id, instructions, now_ps);
                 steps.extend(times_ps.into_iter().flat_map(stand_still));
             }
-            Call::Close { file } => self.close_file(id, file),
+            Call::Close { file } => {
+                if let Some(inode) = self.find_inode(id, file) {
+                    let ((), work) = self.decide(|paging, work, _| paging.close(inode, work))?;
+                    steps.extend(self.work_steps(&work));
+                }
+                self.close_file(id, file);
+            }
             Call::Other { .. } => {}
         }
         self.apply_effects();

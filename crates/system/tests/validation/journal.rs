@@ -39,8 +39,6 @@ struct Step {
     name: String,
     calls: Vec<Called>,
     asked: Vec<(String, u64)>,
-    /// On how many of the file systems that it was observed on the device was asked for that.
-    so_often: u32,
     /// By path, of steps on names: numbers of inodes.
     #[serde(default)]
     inodes: BTreeMap<String, u64>,
@@ -129,7 +127,8 @@ impl Host {
                 Moves::Metadata { .. } if !transfer.write => {}
                 // The journal lies at the start, behind two blocks.
                 Moves::Metadata { .. }
-                    if transfer.pages[0].store_address < JOURNAL_BYTES + 2 * PAGE =>
+                    if (2 * PAGE..JOURNAL_BYTES + 2 * PAGE)
+                        .contains(&transfer.pages[0].store_address) =>
                 {
                     self.note("journal", count);
                 }
@@ -174,6 +173,9 @@ impl Host {
     }
 
     fn create_as(&mut self, file: usize) {
+        let mut work = Vec::new();
+        self.paging.close(self.current as FileId, &mut work).unwrap();
+        self.work(work);
         self.current = file;
         self.paging.open(self.current as FileId, 0).unwrap();
         self.sizes.insert(file, 0);
@@ -436,32 +438,47 @@ fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
     assert!(compared.len() >= 145, "{} steps", compared.len());
 }
 
-/// Steps that were drawn when all of this was written, and looked at once: what the kernel asked for on most of the file
-/// systems that it was observed on.
+/// Steps that were drawn when all of this was written, and judge it: what the kernel asked for on most of the nine file
+/// systems that each was observed on. Without `sync` and `syncfs` they are the same but for time stamps, which change
+/// between two syncs or do not, for one block of the log more where what is cut off was never written, and for what ext3
+/// writes of a file before its commit, of which Linux since 5.3 takes what is new alone. With them it is left to the
+/// scheduler whether the kernel commits or flushes once more, and more than half are the same.
 #[test]
 fn drawn_steps_that_judge_ask_the_device_for_what_the_kernel_asks_for() {
     let all: Vec<Observed> = observations("TIERSCOPE_OBSERVED_DRAWN", &["journal-drawn-6.18.json"]);
+    // Without syncs of all, and with: compared, and the same.
+    let (mut counts, mut as_much_data) = ([[0, 0]; 2], 0);
     for system in all.iter().flat_map(|it| &it.systems) {
         let mut host = Host::new(&spec(system));
         host.create();
-        let (mut compared, mut same) = (0, 0);
         for step in system.steps.iter().take(1).chain(&system.steps) {
             host.rest();
             step.calls.iter().for_each(|called| host.call(called));
-            if step.so_often < 5 {
-                continue;
-            }
-            compared += 1;
-            same += usize::from(host.asked == step.asked);
-            if host.asked != step.asked {
+            let is_of_all =
+                |it: &Called| matches!(it, Called::Sync((name,)) if name.starts_with("sync"));
+            let of_all = usize::from(step.calls.iter().any(is_of_all));
+            let same = host.asked == step.asked;
+            if !same && of_all == 0 {
                 println!(
-                    "{}: {}: {:?}, of the kernel {:?}",
+                    "{}, {}: {:?}, of the kernel {:?}",
                     system.name, step.name, host.asked, step.asked
                 );
             }
+            counts[of_all][0] += 1;
+            counts[of_all][1] += usize::from(same);
+            let data_of = |asked: &[(String, u64)]| -> u64 {
+                asked.iter().filter(|(kind, _)| kind == "data").map(|(_, blocks)| blocks).sum()
+            };
+            as_much_data += usize::from(data_of(&host.asked) == data_of(&step.asked));
         }
-        println!("{}: {same} of {compared}", system.name);
     }
+    println!(
+        "compared and the same, without syncs of all and with: {counts:?}; data {as_much_data}"
+    );
+    let [[alone, same_alone], [with, same_with]] = counts;
+    assert!(alone > 150 && 100 * same_alone >= 94 * alone, "{same_alone} of {alone}");
+    assert!(with > 70 && 100 * same_with >= 55 * with, "{same_with} of {with}");
+    assert!(100 * as_much_data >= 98 * (alone + with), "{as_much_data} write as much data");
 }
 
 /// Blocks of the log that a step on names may have beyond the model's: the kernel puts a directory and its files into a

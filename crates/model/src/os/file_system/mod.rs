@@ -320,6 +320,12 @@ impl FileSystem {
         self.kind == FileSystemKind::Ext4 && self.delays_allocation()
     }
 
+    /// Whether new data of a file that is cut off to so many bytes are written when it is closed: of ext4 with
+    /// `auto_da_alloc`, which is its default, where nothing is left of it, of XFS whatever is left (`XFS_ITRUNCATED`).
+    pub fn writes_cut_off(&self, left_bytes: u64) -> bool {
+        self.kind == FileSystemKind::Xfs || self.writes_replacing() && left_bytes == 0
+    }
+
     /// Whether data go through the log.
     pub fn journals_data(&self) -> bool {
         self.mode == JournalMode::Data

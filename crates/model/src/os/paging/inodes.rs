@@ -346,6 +346,16 @@ impl Paging {
         self.file(inode).users += 1;
     }
 
+    /// A file is closed: what has been written to it since it was cut off is on its way (`ext4_release_file`, fs/ext4/file.c;
+    /// `xfs_file_release`, fs/xfs/xfs_file.c).
+    pub fn close(&mut self, inode: InodeId, work: &mut Vec<Work>) -> Result<(), OsError> {
+        let Some(state) = self.files.get_mut(&inode) else { return Ok(()) };
+        if std::mem::take(&mut state.cut_off) {
+            while self.write_file(inode, work)?.is_some() {}
+        }
+        Ok(())
+    }
+
     /// Who kept an inode lets go of it (`iput`).
     pub fn let_go_of_inode(&mut self, inode: InodeId) {
         self.file(inode).users -= 1;

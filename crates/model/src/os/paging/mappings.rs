@@ -48,6 +48,7 @@ impl Paging {
             written_up_to: 0,
             allocated_pages: 0,
             ahead: 0..0,
+            cut_off: false,
         })
     }
 
@@ -445,7 +446,9 @@ impl Paging {
         self.free_places(file, length, pages..old);
         self.discard_later(file, pages..old);
         self.cut_pages(file, pages..old);
+        let writes = self.file_system.as_ref().is_some_and(|it| it.writes_cut_off(length));
         let state = self.file(file);
+        state.cut_off |= writes && state.size_bytes >= length;
         state.size_bytes = length;
         state.stored_pages = state.stored_pages.min(pages);
         state.allocated_pages = state.allocated_pages.min(pages);

@@ -458,6 +458,9 @@ struct FileState {
     allocated_pages: u64,
     /// Pages that were allocated behind its end, of XFS.
     ahead: Range<u64>,
+    /// It has been cut off since it was closed: who closes it has its new data written, so that a failure of power leaves no
+    /// empty file where an old one was.
+    cut_off: bool,
 }
 
 /// An opening of a file (`struct file`), as far as reads of it go.
