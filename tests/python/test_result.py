@@ -178,6 +178,7 @@ def test_the_sample_and_the_types_follow_the_schema(sample: ResultData) -> None:
         "WorkloadInfo": _shape.WorkloadInfo,
         "ProgramInfo": _shape.ProgramInfo,
         "CallResult": _shape.CallResult,
+        "FaultResult": _shape.FaultResult,
         "SystemResult": _shape.SystemResult,
         "LatencySummary": _shape.Latency,
         "Bytes": _shape.ReadWritten,
