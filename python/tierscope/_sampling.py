@@ -21,7 +21,7 @@ EVERY = 20
 _DENSEST = 3
 _MARGIN = 1.2
 """A run for a precision measures so many times the units that it needs by the first run."""
-_SHARE = re.compile(r"(-?(?:\d+(?:\.\d{1,12})?|\.\d{1,12}))\s*(%?)", re.ASCII)
+_SHARE = re.compile(r"(?:±\s*)?(-?(?:\d+(?:\.\d{1,12})?|\.\d{1,12}))\s*(%?)", re.ASCII)
 _MEND = 'write a share such as 0.03, or a text such as "3%"'
 
 Precision = float | str

@@ -192,6 +192,7 @@ def test_a_precision_is_a_share() -> None:
         0.025,
         0.03,
     )
+    assert _sampling.share("±3%") == _sampling.share("± 3 %") == 0.03
 
 
 @pytest.mark.parametrize(
