@@ -66,7 +66,7 @@ thorough: $(VENV)/dev-packages ## Tests laws of whole machines with all cases; `
 properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn before, CASES of each (5000).
 	PROPTEST_CASES=$${CASES:-5000} cargo test $(RUST_TESTS) --lib
 
-OBSERVED := readahead threads reclaim shmem swap huge advice write-back writers locks journal drawn names metadata block
+OBSERVED := readahead threads reclaim shmem swap huge advice write-back writers locks journal drawn names drawn-names metadata block
 
 # An observer that this computer lacks something for ends with 77: others go on, and what is committed is compared.
 observed = python3 tests/kernel/$(1) || test $$? -eq 77
@@ -88,6 +88,7 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	$(call observed,observe_journal.py build/journal.json)
 	$(call observed,observe_journal.py --drawn $${SEED:-2} build/drawn.json)
 	$(call observed,observe_journal.py --names build/names.json)
+	$(call observed,observe_journal.py --names --drawn $${SEED:-2} build/drawn-names.json)
 	$(call observed,observe_metadata.py build/metadata.json)
 	$(call observed,observe_block.py --seed $${SEED:-2} build/block.json)
 	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
@@ -103,6 +104,7 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	TIERSCOPE_OBSERVED_JOURNAL=$(CURDIR)/build/journal.json \
 	TIERSCOPE_OBSERVED_DRAWN=$(CURDIR)/build/drawn.json \
 	TIERSCOPE_OBSERVED_NAMES=$(CURDIR)/build/names.json \
+	TIERSCOPE_OBSERVED_DRAWN_NAMES=$(CURDIR)/build/drawn-names.json \
 	TIERSCOPE_OBSERVED_METADATA=$(CURDIR)/build/metadata.json \
 	TIERSCOPE_OBSERVED_BLOCK=$(CURDIR)/build/block.json \
 		cargo test -p tierscope-system --test validation -- --nocapture \

@@ -155,6 +155,35 @@ def drawn(seed: int, system: str) -> list[tuple[str, list[list[str | int]]]]:
     return steps
 
 
+def drawn_names(seed: int, system: str) -> list[tuple[str, list[list[str | int]]]]:
+    """Steps of one to three changes of names, each of files and directories of its own."""
+    rng = random.Random(f"{seed} {system} names")
+    steps = []
+    for number in range(DRAWN):
+        files = ["here/a", "here/twin", "there/a"]
+        directories = ["here/empty", "there/empty"]
+        rng.shuffle(files)
+        rng.shuffle(directories)
+        calls: list[list[str | int]] = []
+        for nth in range(rng.randint(1, 3)):
+            new = f"{rng.choice(['here', 'there'])}/n{nth}"
+            kind = rng.choice(["mkdir", "rmdir", "make", "rename", "over", "link", "move"])
+            if kind in ("mkdir", "make"):
+                calls.append([kind, new])
+            elif kind == "rmdir" and directories:
+                calls.append(["rmdir", directories.pop()])
+            elif kind == "move" and directories:
+                calls.append(["rename", directories.pop(), new])
+            elif kind == "over" and len(files) > 1:
+                calls.append(["rename", files.pop(), files.pop()])
+            elif kind in ("rename", "link") and files:
+                calls.append([kind, files.pop(), new])
+            else:
+                calls.append(["mkdir", new])
+        steps.append((f"drawn {number}", [*calls, *WRITE]))
+    return steps
+
+
 def missing() -> list[str]:
     """What this computer lacks for observing, in words; empty if nothing."""
     if os.geteuid() != 0:
@@ -374,7 +403,7 @@ Steps = list[tuple[str, list[list[str | int]]]]
 def steps_of(name: str, kind: str, *, names: bool, seed: int | None) -> Steps:
     """The steps that a file system is observed at."""
     if seed is not None:
-        return drawn(seed, name)
+        return drawn_names(seed, name) if names else drawn(seed, name)
     if names:
         return STEPS_OF_NAMES
     return [*STEPS, *(MORE_STEPS if kind == "xfs" else [])]
