@@ -1024,7 +1024,8 @@ impl Machine {
     /// What it takes to free the pages that have become free since, but for those that reclaim has paid for.
     fn freeing_steps(&self, (free, reclaimed): (u64, u64)) -> Vec<Step> {
         let (free_now, reclaimed_now) = self.paging.free_and_reclaimed();
-        let freed = free_now.saturating_sub(free).saturating_sub(reclaimed_now - reclaimed);
+        let by_reclaim = reclaimed_now.saturating_sub(reclaimed);
+        let freed = free_now.saturating_sub(free).saturating_sub(by_reclaim);
         let times = u32::try_from(freed).unwrap_or(u32::MAX);
         path_steps(Stage::SystemCall, self.os.paths.free_page, times)
     }
