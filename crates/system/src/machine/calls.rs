@@ -1,9 +1,9 @@
 //! How long calls on files take, from when they enter the kernel until they return.
 
 use super::thread::{OWNERS, owner_name};
-use crate::result::{CallResult, LatencySummary};
+use super::timed::Timed;
+use crate::result::{CallResult, FaultResult};
 use std::collections::BTreeMap;
-use tierscope_kernel::LatencyHistogram;
 use tierscope_workload::{Call, FileId};
 
 /// Kinds of calls that are told.
@@ -148,18 +148,10 @@ impl Called {
 }
 
 /// Calls of a kind that have returned.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct OfKind {
-    latencies: LatencyHistogram,
+    timed: Timed<OWNERS>,
     bytes: u64,
-    /// Their time by owner.
-    times: [u128; OWNERS],
-}
-
-impl Default for OfKind {
-    fn default() -> Self {
-        OfKind { latencies: LatencyHistogram::default(), bytes: 0, times: [0; OWNERS] }
-    }
 }
 
 /// Calls that have returned, by kind.
@@ -169,35 +161,23 @@ pub(super) struct Returned([OfKind; CallKind::ALL.len()]);
 impl Returned {
     /// One has, of a thread whose time by owner is this now.
     pub fn record(&mut self, called: &Called, now_ps: u64, times: &[u64; OWNERS]) {
-        let latency_ps = now_ps - called.since_ps;
-        let of_kind = &mut self.0[called.kind as usize];
-        of_kind.latencies.record(latency_ps);
-        of_kind.bytes += called.bytes;
         let took = called.took(times);
-        debug_assert_eq!(took.iter().sum::<u64>(), latency_ps, "a call's stages are its time");
-        of_kind
-            .times
-            .iter_mut()
-            .zip(took)
-            .for_each(|(sum_ps, own_ps)| *sum_ps += u128::from(own_ps));
+        debug_assert_eq!(
+            took.iter().sum::<u64>(),
+            now_ps - called.since_ps,
+            "a call's stages are its time"
+        );
+        let of_kind = &mut self.0[called.kind as usize];
+        of_kind.timed.record(&took);
+        of_kind.bytes += called.bytes;
     }
 
     /// Of each kind that there were any of.
     pub fn results(&self) -> BTreeMap<String, CallResult> {
         let named = CallKind::ALL.iter().zip(&self.0);
-        let told = named.filter_map(|((_, name), OfKind { latencies, bytes, times })| {
-            let count = latencies.count();
-            let per_call_ns = |time_ps: u128| time_ps as f64 / 1e3 / count as f64;
-            let spent = times.iter().enumerate().filter(|(_, time_ps)| **time_ps > 0);
-            let result = CallResult {
-                count,
-                bytes: *bytes,
-                time_ns: latencies.sum_ps() as f64 / 1e3,
-                latency_ns: LatencySummary::of(latencies)?,
-                stages_ns: spent
-                    .map(|(owner, time_ps)| (owner_name(owner).to_string(), per_call_ns(*time_ps)))
-                    .collect(),
-            };
+        let told = named.filter_map(|((_, name), OfKind { timed, bytes })| {
+            let FaultResult { count, time_ns, latency_ns, stages_ns } = timed.result(owner_name)?;
+            let result = CallResult { count, bytes: *bytes, time_ns, latency_ns, stages_ns };
             Some((name.to_string(), result))
         });
         told.collect()

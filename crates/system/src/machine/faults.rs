@@ -1,8 +1,9 @@
 //! How long page faults take, from the access that needs the page until it can go on, by what they need.
 
-use crate::result::{FaultResult, LatencySummary};
+use super::timed::Timed;
+use crate::result::FaultResult;
 use std::collections::BTreeMap;
-use tierscope_kernel::{LatencyHistogram, Stage, StageTimes};
+use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::paging::{OsCounters, Work};
 
 /// What a fault needs: where it needs several things, the last of these.
@@ -51,48 +52,21 @@ impl FaultKind {
     }
 }
 
-/// Faults of a kind that have ended.
-#[derive(Clone, Debug)]
-struct OfKind {
-    latencies: LatencyHistogram,
-    times: [u128; Stage::ALL.len()],
-}
-
-impl Default for OfKind {
-    fn default() -> Self {
-        OfKind { latencies: LatencyHistogram::default(), times: [0; Stage::ALL.len()] }
-    }
-}
-
 /// Faults that have ended, by kind.
 #[derive(Clone, Debug, Default)]
-pub struct Ended([OfKind; FaultKind::ALL.len()]);
+pub struct Ended([Timed<{ Stage::ALL.len() }>; FaultKind::ALL.len()]);
 
 impl Ended {
     /// One has, which has taken so much in each stage.
     pub fn record(&mut self, kind: FaultKind, times: &StageTimes) {
-        let of_kind = &mut self.0[kind as usize];
-        of_kind.latencies.record(times.iter().sum());
-        let sums = of_kind.times.iter_mut().zip(times);
-        sums.for_each(|(sum_ps, own_ps)| *sum_ps += u128::from(*own_ps));
+        self.0[kind as usize].record(times);
     }
 
     /// Of each kind that there were any of.
     pub fn results(&self) -> BTreeMap<String, FaultResult> {
         let named = FaultKind::ALL.iter().zip(&self.0);
-        let told = named.filter_map(|((_, name), OfKind { latencies, times })| {
-            let count = latencies.count();
-            let per_fault_ns = |time_ps: u128| time_ps as f64 / 1e3 / count as f64;
-            let spent = Stage::ALL.iter().zip(times).filter(|(_, time_ps)| **time_ps > 0);
-            let result = FaultResult {
-                count,
-                time_ns: latencies.sum_ps() as f64 / 1e3,
-                latency_ns: LatencySummary::of(latencies)?,
-                stages_ns: spent
-                    .map(|(stage, time_ps)| (stage.name().to_string(), per_fault_ns(*time_ps)))
-                    .collect(),
-            };
-            Some((name.to_string(), result))
+        let told = named.filter_map(|((_, name), of_kind)| {
+            Some((name.to_string(), of_kind.result(|stage| Stage::ALL[stage].name())?))
         });
         told.collect()
     }

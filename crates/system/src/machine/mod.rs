@@ -37,6 +37,7 @@ mod sample;
 mod sites;
 mod thread;
 mod tiering;
+mod timed;
 mod transfer_times;
 mod transfers;
 mod warm;
