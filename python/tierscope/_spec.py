@@ -192,7 +192,9 @@ class Tlb(_Spec):
     """Associativity of the second level."""
 
     second_level_latency_cycles: int | None = None
-    """Cycles that a hit in the second level adds."""
+    """Cycles until the second level has answered: a hit there adds them, and a page walk begins
+    behind them.
+    """
 
     walk_cache_entries: int | None = None
     """Entries of the cache of upper page-table levels: with a hit there, a walk reads the last
@@ -307,12 +309,25 @@ class Processor(_Spec):
     reorder_window: int | None = None
     """Instructions that may be in flight behind the oldest unfinished load."""
 
+    load_queue: int | None = None
+    """Loads that may be in flight from the oldest unfinished one on, those that have been served
+    included.
+
+    Where it is missing there are as many as the reorder window holds.
+    """
+
+    store_queue: int | None = None
+    """Stores that may wait, in order, to come into the caches: for older loads, and for lines.
+
+    Where it is missing there are no bounds beside miss registers.
+    """
+
     miss_registers: int | None = None
     """Lines that a hardware thread may be waiting for at once beyond its first-level cache."""
 
     partitioned: bool | None = None
-    """Whether reorder window and miss registers are a core's, of which each of its hardware threads
-    that has a software thread may use an even part; else each hardware thread has as many.
+    """Whether reorder window, queues and miss registers are a core's, of which each of its hardware
+    threads that has a software thread may use an even part; else each hardware thread has as many.
     """
 
     caches: Sequence[OnChipCache] | None = None

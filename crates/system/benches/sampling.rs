@@ -1,8 +1,9 @@
 //! Sampled runs against complete ones: what they are off by, whether their intervals hold it, and how
 //! much quicker they are.
 //!
-//! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [--accesses N] [PART OF A NAME]]`; prints
-//! one JSON object a run, sampled with each of the seeds, which decide where units lie.
+//! `cargo bench -p tierscope-system --bench sampling [-- [smoke] [--seeds N] [--first-seed N] [--draws N] [--memory-mib N]
+//! [--accesses N] [PART OF A NAME]]`; prints one JSON object a run, sampled with each of the seeds, which decide where units
+//! lie. What intervals are made of was set by the seeds from 1 on, workloads of draws 1 and 16 MiB; runs with others judge it.
 
 #[path = "../tests/laws/sampling/work.rs"]
 mod work;
@@ -13,7 +14,6 @@ use tierscope_system::run::{Bound, RunOptions, Sampling, Warming, run_machines};
 use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
-const MEMORY_BYTES: u64 = 16 * MIB;
 /// `plain` is `hybrid` without prefetches, and `hams-le-large` has the pages of 128 KiB of its preset; names that end in
 /// `ahead` have a prefetcher of lines at each core.
 const MACHINES: [&str; 16] = [
@@ -90,8 +90,13 @@ fn machine(name: &str, seed: u64) -> SystemSpec {
     load(preset, &sets).unwrap_or_else(|problems| panic!("{problems}")).spec
 }
 
-fn run(name: &str, work_name: &str, seed: u64, options: &RunOptions) -> SystemResult {
-    let stream = work::work(work_name, MEMORY_BYTES, 1);
+fn run(
+    name: &str,
+    (work_name, bytes, draws): (&str, u64, u64),
+    seed: u64,
+    options: &RunOptions,
+) -> SystemResult {
+    let stream = work::work(work_name, bytes, draws);
     let never = AtomicBool::new(false);
     let outcome =
         run_machines(&[machine(name, seed)], vec![stream], options, &(), &never).remove(0);
@@ -107,6 +112,9 @@ fn main() {
         arguments.get(at + 1)?.parse::<u64>().ok()
     };
     let seeds = number("--seeds").unwrap_or(if smoke { 1 } else { 5 });
+    let first_seed = number("--first-seed").unwrap_or(1);
+    let (bytes, draws) =
+        (number("--memory-mib").unwrap_or(16) * MIB, number("--draws").unwrap_or(1));
     let most_accesses = number("--accesses").unwrap_or(MOST_ACCESSES);
     let unit_ps = number("--unit-us").map(|us| us * 1_000_000);
     let only: Vec<_> =
@@ -127,15 +135,16 @@ fn main() {
                 continue;
             }
             let stops = vec![Bound::TimePs(limit_ps(name)), Bound::Accesses(most_accesses)];
-            let whole = run(name, work_name, 1, &RunOptions { stops, ..RunOptions::default() });
-            for seed in 1..=seeds {
+            let work = (work_name, bytes, draws);
+            let whole = run(name, work, 1, &RunOptions { stops, ..RunOptions::default() });
+            for seed in first_seed..first_seed + seeds {
                 let every = number("--every").or(smoke.then_some(3));
                 let sampling = Some(Sampling { unit_ps, every });
                 let stops = vec![Bound::Accesses(whole.accesses)];
                 // Where a DRAM cache prefetches, else as any.
                 let warming = Warming::Untimed;
                 let options = RunOptions { stops, sampling, warming, ..RunOptions::default() };
-                let sampled = run(name, work_name, seed, &options);
+                let sampled = run(name, work, seed, &options);
                 tell(name, work_name, seed, &whole, &sampled);
             }
         }

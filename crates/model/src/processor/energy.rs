@@ -3,7 +3,7 @@
 
 use crate::activity::EnergyPart;
 use serde::{Deserialize, Serialize};
-use tierscope_units::{Energy, Power, Problems};
+use tierscope_units::{Energy, Frequency, Power, Problems};
 
 /// Powers of a processor, and energies of what it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -18,6 +18,15 @@ pub struct ProcessorEnergySpec {
     /// Energy of an instruction, of the program or of the kernel, beyond that; look-ups in caches that
     /// have an `access_energy` not included.
     pub instruction_energy: Energy,
+    /// Clock at which `running_power` is so. At another, what a running core takes beyond a halted one is as much more
+    /// as that clock is higher: dynamic power is capacitance × voltage² × frequency (Hennessy and Patterson, Computer
+    /// Architecture, 5th edition, §1.5). Where it is missing the power is that of any clock, as leakage is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Frequency>,
+    /// The cores' voltage, as a multiple of that at which all this is so: dynamic power, and energies of instructions and
+    /// look-ups, grow with its square. Where it is missing, 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub voltage: Option<f64>,
 }
 
 /// What a processor did in some time.
@@ -27,6 +36,8 @@ pub struct ProcessorUse {
     pub time_ps: u64,
     /// Cores.
     pub cores: u64,
+    /// Their clock.
+    pub clock_hertz: u64,
     /// The time in which cores had threads to run, summed over cores.
     pub running_ps: u128,
     /// Instructions, of program and kernel.
@@ -47,6 +58,19 @@ impl ProcessorEnergySpec {
         }
         let most = Energy::from_femtojoules(1_000_000_000_000);
         problems.at_most(path, "instruction_energy", self.instruction_energy, most);
+        let least = Frequency::from_hertz(1_000_000);
+        self.clock.into_iter().for_each(|clock| problems.at_least(path, "clock", clock, least));
+        if let Some(voltage) = self.voltage
+            && !(0.1..=10.0).contains(&voltage)
+        {
+            problems.add(
+                "impossible-value",
+                format!("{path}.voltage"),
+                voltage.to_string(),
+                "it is a multiple of the voltage at which powers and energies are so".into(),
+                "write one from 0.1 to 10, such as 1.1".into(),
+            );
+        }
     }
 
     /// Where energy went, in joules. The parts are all there is.
@@ -54,13 +78,17 @@ impl ProcessorEnergySpec {
         let seconds = |time_ps: u128| time_ps as f64 * 1e-12;
         let all_ps = u128::from(used.time_ps) * u128::from(used.cores);
         let halted_ps = all_ps.saturating_sub(used.running_ps);
-        let instruction_j = self.instruction_energy.joules();
+        let squared = self.voltage.unwrap_or(1.0).powi(2);
+        let instruction_j = self.instruction_energy.joules() * squared;
+        let times = self.clock.map_or(1.0, |clock| used.clock_hertz as f64 / clock.hertz() as f64);
+        let (running_w, halted_w) = (self.running_power.watts(), self.halted_power.watts());
+        let running_w = halted_w + (running_w - halted_w) * times * squared;
         [
             ("uncore", self.uncore_power.watts() * seconds(u128::from(used.time_ps))),
-            ("running_cores", self.running_power.watts() * seconds(used.running_ps)),
-            ("halted_cores", self.halted_power.watts() * seconds(halted_ps)),
+            ("running_cores", running_w * seconds(used.running_ps)),
+            ("halted_cores", halted_w * seconds(halted_ps)),
             ("instructions", instruction_j * used.instructions as f64),
-            ("caches", used.lookups_j),
+            ("caches", used.lookups_j * squared),
         ]
         .map(|(part, energy_j)| EnergyPart { component: "processor", part, energy_j })
     }
@@ -154,17 +182,29 @@ mod tests {
             running_power: Power::from_nanowatts(3_000_000_000),
             halted_power: Power::from_nanowatts(1_000_000_000),
             instruction_energy: Energy::from_femtojoules(2_000_000),
+            clock: None,
+            voltage: None,
         };
         let used = ProcessorUse {
             time_ps: 2_000_000_000_000,
             cores: 4,
+            clock_hertz: 3_000_000_000,
             running_ps: 3_000_000_000_000,
             instructions: 1_000_000_000,
             lookups_j: 0.25,
         };
-        let found = spec.parts(&used).map(|part| part.energy_j);
-        for (found, expected) in found.into_iter().zip([20.0, 9.0, 5.0, 2.0, 0.25]) {
-            assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
-        }
+        let of = |spec: &ProcessorEnergySpec, expected: [f64; 5]| {
+            let found = spec.parts(&used).map(|part| part.energy_j);
+            for (found, expected) in found.into_iter().zip(expected) {
+                assert!((found - expected).abs() < 1e-9, "{found} is not {expected}");
+            }
+        };
+        of(&spec, [20.0, 9.0, 5.0, 2.0, 0.25]);
+        // 2 W of the 3 are of 2 GHz, and 3 of 3 GHz; with 1.1 times the voltage, 3.63.
+        let clock = Some(Frequency::from_hertz(2_000_000_000));
+        let scaled = ProcessorEnergySpec { clock, ..spec };
+        of(&scaled, [20.0, 12.0, 5.0, 2.0, 0.25]);
+        let voltage = Some(1.1);
+        of(&ProcessorEnergySpec { voltage, ..scaled }, [20.0, 13.89, 5.0, 2.42, 0.3025]);
     }
 }

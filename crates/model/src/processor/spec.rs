@@ -1,5 +1,6 @@
 //! What a user says of a processor.
 
+use super::window::Sizes;
 use super::{LinePrefetchSpec, ProcessorEnergySpec};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Energy, Frequency, Problems, Size};
@@ -22,9 +23,17 @@ pub struct ProcessorSpec {
     pub base_cpi: f64,
     /// Instructions that may be in flight behind the oldest unfinished load.
     pub reorder_window: u32,
+    /// Loads that may be in flight from the oldest unfinished one on, those that have been served included. Where it is
+    /// missing there are as many as the reorder window holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_queue: Option<u32>,
+    /// Stores that may wait, in order, to come into the caches: for older loads, and for lines. Where it is missing there
+    /// are no bounds beside miss registers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store_queue: Option<u32>,
     /// Lines that a hardware thread may be waiting for at once beyond its first-level cache.
     pub miss_registers: u32,
-    /// Whether reorder window and miss registers are a core's, of which each of its hardware threads that has a
+    /// Whether reorder window, queues and miss registers are a core's, of which each of its hardware threads that has a
     /// software thread may use an even part; else each hardware thread has as many.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partitioned: bool,
@@ -94,7 +103,7 @@ pub struct TlbSpec {
     pub second_level_entries: u32,
     /// Associativity of the second level.
     pub second_level_ways: u32,
-    /// Cycles that a hit in the second level adds.
+    /// Cycles until the second level has answered: a hit there adds them, and a page walk begins behind them.
     pub second_level_latency_cycles: u32,
     /// Entries of the cache of upper page-table levels: with a hit there, a walk reads the last
     /// level only.
@@ -131,7 +140,27 @@ pub struct LargePageTlbSpec {
     pub shares_second_level: bool,
 }
 
+impl TlbSpec {
+    /// Cycles until the second level has answered, 0 where pages of no size have one.
+    pub fn second_level_cycles(&self) -> u64 {
+        let larger = self.large.iter().map(|large| large.second_level_entries);
+        let is_there = larger.chain([self.second_level_entries]).any(|entries| entries > 0);
+        u64::from(self.second_level_latency_cycles) * u64::from(is_there)
+    }
+}
+
 impl ProcessorSpec {
+    /// What a hardware thread has in flight, one that shares it with no other.
+    pub fn in_flight(&self) -> Sizes {
+        let queue = |entries: Option<u32>| entries.map_or(u64::MAX, u64::from);
+        Sizes {
+            reorder_window: self.reorder_window.into(),
+            miss_registers: self.miss_registers as usize,
+            load_queue: queue(self.load_queue),
+            store_queue: queue(self.store_queue),
+        }
+    }
+
     /// Collects every semantic mistake below `path`.
     pub fn check(&self, path: &str, problems: &mut Problems) {
         problems.at_least(path, "cores", self.cores, 1);
@@ -141,17 +170,21 @@ impl ProcessorSpec {
         problems.at_least(path, "width", self.width, 1);
         problems.at_least(path, "reorder_window", self.reorder_window, 1);
         problems.at_least(path, "miss_registers", self.miss_registers, 1);
-        if self.partitioned && self.reorder_window.min(self.miss_registers) < self.threads_per_core
-        {
+        for (name, queue) in [("load_queue", self.load_queue), ("store_queue", self.store_queue)] {
+            queue.into_iter().for_each(|entries| problems.at_least(path, name, entries, 1));
+        }
+        let queues = [self.load_queue, self.store_queue].into_iter().flatten();
+        let least = queues.chain([self.reorder_window, self.miss_registers]).min();
+        if self.partitioned && least < Some(self.threads_per_core) {
             problems.add(
                 "contradiction",
                 format!("{path}.partitioned"),
                 "true".into(),
                 format!(
-                    "{} hardware threads share {} instructions and {} miss registers, and each needs one",
+                    "{} hardware threads share {} instructions, {} miss registers and queues, and each needs one of each",
                     self.threads_per_core, self.reorder_window, self.miss_registers
                 ),
-                "write partitioned = false, or more of both".into(),
+                "write partitioned = false, or more of these".into(),
             );
         }
         problems.at_least(path, "clock", self.clock, Frequency::from_hertz(1_000_000));

@@ -1,8 +1,11 @@
 //! The reorder window of a hardware thread: which accesses it is still waiting for.
 //!
 //! A thread goes on past an unfinished access until the oldest unfinished load is `reorder_window`
-//! instructions behind, or all miss registers are taken. Stores retire into a buffer: they take a
-//! miss register, but do not hold the window. Behind a fence, accesses wait for those before it: all for all, or
+//! instructions behind, or all miss registers are taken, or the queue for what it does next is full. A load has its
+//! place in the load queue until it retires, in order: until no load before it is unfinished. A store retires into the
+//! store queue: it takes a miss register, but does not hold the window; it has its place until it is in the caches, in
+//! order (Intel SDM volume 3, §9.2.2: stores are not reordered with stores, nor go before older loads). What
+//! passes the caches by leaves the queue at once, for a buffer of its own. Behind a fence, accesses wait for those before it: all for all, or
 //! stores for stores.
 
 use std::collections::VecDeque;
@@ -21,10 +24,54 @@ pub struct Outstanding {
     pub done_ps: u64,
     /// Index of its miss, or [`NO_MISS`].
     pub miss: u32,
-    /// Whether it holds the reorder window (loads do).
-    pub holds_window: bool,
+    /// What it holds until it is finished.
+    pub holds: Holds,
     /// Whether it takes a miss register.
     pub takes_register: bool,
+}
+
+/// What an access holds until it is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// The reorder window, and with it both queues: a load.
+    Window,
+    /// The store queue: a store.
+    StoreQueue,
+    /// Neither: what passes the caches by.
+    Nothing,
+}
+
+impl Holds {
+    /// Of an access through the caches.
+    pub fn of(write: bool) -> Holds {
+        if write { Holds::StoreQueue } else { Holds::Window }
+    }
+}
+
+/// Sizes of what a thread has in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizes {
+    /// Instructions from the oldest unfinished load.
+    pub reorder_window: u64,
+    /// Misses.
+    pub miss_registers: usize,
+    /// Loads that have not retired.
+    pub load_queue: u64,
+    /// Stores that are not in the caches.
+    pub store_queue: u64,
+}
+
+impl Sizes {
+    /// The part of one of several that share it.
+    #[must_use]
+    pub fn part(self, of: usize) -> Sizes {
+        Sizes {
+            reorder_window: self.reorder_window / of as u64,
+            miss_registers: self.miss_registers / of,
+            load_queue: self.load_queue / of as u64,
+            store_queue: self.store_queue / of as u64,
+        }
+    }
 }
 
 /// What keeps a thread from issuing its next access.
@@ -38,13 +85,21 @@ pub enum Block {
     On(u32),
 }
 
+/// Loads and stores that were issued while anything was outstanding.
+#[derive(Clone, Copy, Debug, Default)]
+struct Issued {
+    loads: u64,
+    stores: u64,
+}
+
 /// The window.
 #[derive(Clone, Debug)]
 pub struct Window {
-    entries: VecDeque<Outstanding>,
-    reorder_window: u64,
-    registers: usize,
+    /// Each with the loads and stores that there had been before it.
+    entries: VecDeque<(Outstanding, Issued)>,
+    sizes: Sizes,
     taken: usize,
+    issued: Issued,
     last_load: Option<Outstanding>,
     /// Entries that have left the window.
     gone: u64,
@@ -55,12 +110,12 @@ pub struct Window {
 
 impl Window {
     /// An empty window.
-    pub fn new(reorder_window: u32, miss_registers: u32) -> Self {
+    pub fn new(sizes: Sizes) -> Self {
         Window {
             entries: VecDeque::with_capacity(64),
-            reorder_window: u64::from(reorder_window),
-            registers: miss_registers as usize,
+            sizes,
             taken: 0,
+            issued: Issued::default(),
             last_load: None,
             gone: 0,
             fenced: 0,
@@ -71,22 +126,14 @@ impl Window {
     /// What is outstanding, of which nothing is left here.
     #[must_use]
     pub fn take(&mut self) -> Window {
-        let empty = Window {
-            entries: VecDeque::with_capacity(64),
-            taken: 0,
-            last_load: None,
-            gone: 0,
-            fenced: 0,
-            fenced_stores: 0,
-            ..*self
-        };
+        let empty = Window::new(self.sizes);
         std::mem::replace(self, empty)
     }
 
-    /// It has so much of both from now on. What is outstanding beyond that stays until it is done.
+    /// It has so much of all from now on. What is outstanding beyond that stays until it is done.
     #[inline]
-    pub fn set_sizes(&mut self, reorder_window: u64, miss_registers: usize) {
-        (self.reorder_window, self.registers) = (reorder_window, miss_registers);
+    pub fn set_sizes(&mut self, sizes: Sizes) {
+        self.sizes = sizes;
     }
 
     /// Whether nothing is outstanding.
@@ -98,7 +145,7 @@ impl Window {
     /// Lets go of what is finished by `now_ps`.
     #[inline]
     pub fn retire(&mut self, now_ps: u64) {
-        while let Some(first) = self.entries.front() {
+        while let Some((first, _)) = self.entries.front() {
             if first.done_ps > now_ps {
                 break;
             }
@@ -106,14 +153,14 @@ impl Window {
             self.entries.pop_front();
             self.gone += 1;
         }
-        if self.taken >= self.registers {
+        if self.taken >= self.sizes.miss_registers {
             self.release_registers(now_ps);
         }
     }
 
     /// Registers come free out of order.
     fn release_registers(&mut self, now_ps: u64) {
-        for entry in &mut self.entries {
+        for (entry, _) in &mut self.entries {
             if entry.takes_register && entry.done_ps <= now_ps {
                 entry.takes_register = false;
                 self.taken -= 1;
@@ -125,16 +172,27 @@ impl Window {
     #[inline]
     pub fn push(&mut self, entry: Outstanding) {
         self.taken += usize::from(entry.takes_register);
-        if entry.holds_window {
-            self.last_load = Some(entry);
+        self.entries.push_back((entry, self.issued));
+        match entry.holds {
+            Holds::Window => {
+                self.last_load = Some(entry);
+                self.issued.loads += 1;
+            }
+            Holds::StoreQueue => self.issued.stores += 1,
+            Holds::Nothing => {}
         }
-        self.entries.push_back(entry);
     }
 
-    /// A load was served at once: a later access that depends on it need not wait.
+    /// An access was served at once. It has its place in a queue behind what is outstanding, and a later access that
+    /// depends on a load need not wait.
     #[inline]
-    pub fn load_was_immediate(&mut self) {
-        self.last_load = None;
+    pub fn was_immediate(&mut self, write: bool) {
+        if write {
+            self.issued.stores += 1;
+        } else {
+            self.issued.loads += 1;
+            self.last_load = None;
+        }
     }
 
     /// Accesses from now on wait until those before are done; only stores for stores, if so.
@@ -161,8 +219,10 @@ impl Window {
     fn fence_block(&self, write: bool, now_ps: u64) -> Block {
         let within = |fenced: u64| fenced.saturating_sub(self.gone) as usize;
         let (all, stores) = (within(self.fenced), within(self.fenced_stores));
-        let entries = self.entries.iter().enumerate().filter(|(index, entry)| {
-            let fenced = *index < all || write && *index < stores && !entry.holds_window;
+        let entries = self.entries.iter().map(|(entry, _)| entry).enumerate();
+        let entries = entries.filter(|(index, entry)| {
+            let is_store = entry.holds != Holds::Window;
+            let fenced = *index < all || write && *index < stores && is_store;
             fenced && entry.done_ps > now_ps
         });
         let last = entries.max_by_key(|(_, entry)| entry.done_ps);
@@ -183,29 +243,46 @@ impl Window {
         {
             return Self::wait_for(load);
         }
-        let oldest = self.entries.iter().find(|e| e.holds_window && e.done_ps > now_ps);
-        if let Some(oldest) = oldest
-            && instruction.saturating_sub(oldest.instruction) >= self.reorder_window
-        {
-            return Self::wait_for(*oldest);
+        let mut unfinished = self.entries.iter().filter(|(entry, _)| entry.done_ps > now_ps);
+        if write {
+            // Behind the oldest that is not done, which keeps all stores behind it where they are.
+            let mut oldest = unfinished.clone();
+            if let Some((oldest, before)) = oldest.find(|(entry, _)| entry.holds != Holds::Nothing)
+                && self.issued.stores - before.stores >= self.sizes.store_queue
+            {
+                return Self::wait_for(*oldest);
+            }
+        }
+        let oldest = unfinished.find(|(entry, _)| entry.holds == Holds::Window);
+        if let Some((oldest, before)) = oldest {
+            let loads = self.issued.loads - before.loads;
+            if instruction.saturating_sub(oldest.instruction) >= self.sizes.reorder_window
+                || !write && loads >= self.sizes.load_queue
+            {
+                return Self::wait_for(*oldest);
+            }
         }
         Block::None
     }
 
     /// What keeps an access that needs a miss register from getting one.
     pub fn register_block(&self) -> Block {
-        if self.taken < self.registers {
+        if self.taken < self.sizes.miss_registers {
             return Block::None;
         }
-        let known = self.entries.iter().filter(|e| e.takes_register && e.done_ps != UNKNOWN);
+        let known = self.outstanding().filter(|e| e.takes_register && e.done_ps != UNKNOWN);
         match known.min_by_key(|e| e.done_ps) {
             Some(first) => Block::Until(first.done_ps, *first),
             None => self.oldest_unknown(),
         }
     }
 
+    fn outstanding(&self) -> impl Iterator<Item = &Outstanding> {
+        self.entries.iter().map(|(entry, _)| entry)
+    }
+
     fn oldest_unknown(&self) -> Block {
-        let unknown = self.entries.iter().find(|e| e.takes_register && e.done_ps == UNKNOWN);
+        let unknown = self.outstanding().find(|e| e.takes_register && e.done_ps == UNKNOWN);
         unknown.map_or(Block::None, |e| Block::On(e.miss))
     }
 
@@ -219,16 +296,16 @@ impl Window {
 
     /// What has to be finished before the window is empty: unknown times first.
     pub fn drain_block(&self, now_ps: u64) -> Block {
-        if let Some(entry) = self.entries.iter().find(|e| e.done_ps == UNKNOWN) {
+        if let Some(entry) = self.outstanding().find(|e| e.done_ps == UNKNOWN) {
             return Block::On(entry.miss);
         }
-        let last = self.entries.iter().filter(|e| e.done_ps > now_ps).max_by_key(|e| e.done_ps);
+        let last = self.outstanding().filter(|e| e.done_ps > now_ps).max_by_key(|e| e.done_ps);
         last.map_or(Block::None, |e| Block::Until(e.done_ps, *e))
     }
 
     /// A miss is finished.
     pub fn finish(&mut self, miss: u32, done_ps: u64) {
-        for entry in &mut self.entries {
+        for (entry, _) in &mut self.entries {
             if entry.miss == miss {
                 entry.done_ps = done_ps;
                 if entry.takes_register {
@@ -255,12 +332,55 @@ mod tests {
     use super::*;
 
     fn load(instruction: u64, done_ps: u64, miss: u32) -> Outstanding {
-        Outstanding { instruction, done_ps, miss, holds_window: true, takes_register: true }
+        Outstanding { instruction, done_ps, miss, holds: Holds::Window, takes_register: true }
+    }
+
+    fn window(reorder_window: u64, miss_registers: usize) -> Window {
+        let (load_queue, store_queue) = (u64::MAX, u64::MAX);
+        Window::new(Sizes { reorder_window, miss_registers, load_queue, store_queue })
+    }
+
+    #[test]
+    fn a_load_waits_for_the_oldest_load_where_its_queue_is_full_whatever_the_loads_between_took() {
+        let sizes = Sizes { load_queue: 4, ..window(1000, 8).sizes };
+        let mut window = Window::new(sizes);
+        window.push(load(0, UNKNOWN, 7));
+        window.was_immediate(true);
+        window.was_immediate(false);
+        window.push(load(2, 50, NO_MISS));
+        assert_eq!(window.blocks(3, false, false, 60), Block::None, "three of four");
+        window.was_immediate(false);
+        assert_eq!(window.blocks(4, false, false, 60), Block::On(7));
+        assert_eq!(window.blocks(4, true, false, 60), Block::None, "stores have their own");
+        window.finish(7, 70);
+        window.retire(70);
+        assert!(window.is_empty(), "those behind retire with it");
+        assert_eq!(window.blocks(4, false, false, 70), Block::None);
+    }
+
+    #[test]
+    fn stores_leave_their_queue_in_order_and_not_before_older_loads_are_done() {
+        let sizes = Sizes { store_queue: 2, ..window(1000, 8).sizes };
+        for oldest in [Holds::Window, Holds::StoreQueue] {
+            let mut window = Window::new(sizes);
+            window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 6) });
+            window.push(Outstanding { holds: oldest, ..load(0, UNKNOWN, 7) });
+            window.was_immediate(true);
+            if oldest == Holds::Window {
+                assert_eq!(window.blocks(1, true, false, 0), Block::None, "one of two");
+                window.was_immediate(true);
+            }
+            assert_eq!(window.blocks(2, true, false, 0), Block::On(7), "{oldest:?}");
+            assert_eq!(window.blocks(2, false, false, 0), Block::None, "loads have their own");
+            window.finish(7, 50);
+            window.retire(50);
+            assert_eq!(window.blocks(2, true, false, 50), Block::None);
+        }
     }
 
     #[test]
     fn the_window_holds_one_instruction_too_late_and_not_one_too_early() {
-        let mut window = Window::new(128, 8);
+        let mut window = window(128, 8);
         window.push(load(1000, UNKNOWN, 7));
         assert_eq!(window.blocks(1127, false, false, 0), Block::None);
         assert_eq!(window.blocks(1128, false, false, 0), Block::On(7));
@@ -268,14 +388,14 @@ mod tests {
 
     #[test]
     fn stores_do_not_hold_the_window() {
-        let mut window = Window::new(128, 8);
-        window.push(Outstanding { holds_window: false, ..load(0, UNKNOWN, 1) });
+        let mut window = window(128, 8);
+        window.push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 1) });
         assert_eq!(window.blocks(10_000, false, false, 0), Block::None);
     }
 
     #[test]
     fn registers_bound_the_misses_and_come_free_out_of_order() {
-        let mut window = Window::new(1000, 2);
+        let mut window = window(1000, 2);
         window.push(load(0, UNKNOWN, 0));
         window.push(load(1, UNKNOWN, 1));
         assert_eq!(window.register_block(), Block::On(0));
@@ -287,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_dependent_access_waits_for_the_last_load() {
-        let mut window = Window::new(1000, 8);
+        let mut window = window(1000, 8);
         window.push(load(0, 70, NO_MISS));
         let entry = load(0, 70, NO_MISS);
         assert_eq!(window.blocks(1, false, true, 10), Block::Until(70, entry));
@@ -297,8 +417,8 @@ mod tests {
 
     #[test]
     fn a_fence_of_stores_holds_stores_for_stores_and_a_full_one_all_for_all() {
-        let store = |miss| Outstanding { holds_window: false, ..load(0, UNKNOWN, miss) };
-        let mut window = Window::new(1000, 8);
+        let store = |miss| Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, miss) };
+        let mut window = window(1000, 8);
         window.push(load(0, UNKNOWN, 1));
         window.push(store(2));
         window.fence(true);

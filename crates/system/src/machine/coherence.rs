@@ -40,6 +40,15 @@ pub(super) struct Transit {
     pub recalled: Option<usize>,
 }
 
+/// In functional warming, a core has taken a line, to write it or not: from the shared caches, where no other core had
+/// written it, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Claim {
+    core: u32,
+    write: bool,
+    from_shared: bool,
+}
+
 /// What other cores had of a line.
 #[derive(Clone, Copy, Debug, Default)]
 struct Others {
@@ -301,11 +310,19 @@ impl Machine {
     }
 
     /// In functional warming, a core has taken or written a line at once; the others learn of it as late as an
-    /// access leaves its core, as they do in detail.
-    pub(super) fn claim(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
+    /// access leaves its core, as they do in detail. Only then is known where a line came from that the shared caches
+    /// have: from another core, if that had written it.
+    pub(super) fn claim(
+        &mut self,
+        core: usize,
+        line: u64,
+        (write, from_shared): (bool, bool),
+        now_ps: u64,
+    ) {
         if self.coherence.active_cores > 1 {
             let at_ps = now_ps + self.fixed.lookahead_ps;
-            self.queue.push(at_ps, self.memory_source(), Event::Claim(core as u32, line, write));
+            let claim = Claim { core: core as u32, write, from_shared };
+            self.queue.push(at_ps, self.memory_source(), Event::Claim(line, claim));
         }
     }
 
@@ -317,17 +334,42 @@ impl Machine {
     }
 
     /// The others learn that a core has a line.
-    pub(super) fn claimed(&mut self, core: usize, line: u64, write: bool, now_ps: u64) {
+    pub(super) fn claimed(&mut self, line: u64, claim: Claim, now_ps: u64) {
+        let Claim { core, write, from_shared } = claim;
+        let core = core as usize;
         let caches = &self.cores[core].caches;
         if !caches.contains(line) {
+            if from_shared {
+                self.warm_shared_hit(core, line, now_ps);
+                self.send_dropped(now_ps);
+            }
             return;
         }
-        let write = write || caches.is_dirty(line);
+        let written = !write && caches.is_dirty(line);
+        let write = write || written;
         let others = self.ask_others(core, line, write, now_ps);
         self.cores[core].caches.set_shared(line, others.held && !write);
+        // A store that came behind its load had to ask for itself.
+        self.account.upgrades += u64::from(written && others.held);
+        if from_shared && others.written.is_some() {
+            self.account.cache_transfers += 1;
+        } else if from_shared {
+            self.warm_shared_hit(core, line, now_ps);
+            self.send_dropped(now_ps);
+        }
         if let (Some(version), true) = (others.written, write) {
             self.put_dirty(DirtyLine { line, version }, now_ps);
         }
+    }
+
+    /// Whether the shared caches have a line that a core asks for. Its prefetcher learns of it then.
+    pub(super) fn warm_shared_hit(&mut self, core: usize, line: u64, now_ps: u64) -> bool {
+        let hit = self.shared.access(line, &mut self.dropped).is_some();
+        if hit {
+            self.account.shared_hits += 1;
+            self.warm_ahead(core, line, now_ps);
+        }
+        hit
     }
 
     /// Where data are checked, and so nothing was warmed at once: that a line which a core may write is in no

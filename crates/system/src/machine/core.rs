@@ -11,7 +11,7 @@ use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
-use tierscope_model::processor::window::{Block, NO_MISS, Outstanding, UNKNOWN};
+use tierscope_model::processor::window::{Block, Holds, NO_MISS, Outstanding, Sizes, UNKNOWN};
 use tierscope_workload::op::{
     FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
 };
@@ -149,7 +149,7 @@ impl Machine {
         self.contexts[first..first + threads].iter().filter(runs).count() as u64
     }
 
-    /// Where hardware threads of a core share its window and registers, one has its part of them, those without a
+    /// Where hardware threads of a core share what it has in flight, one has its part of them, those without a
     /// software thread having none.
     #[inline]
     fn divide(&mut self, index: usize) {
@@ -158,13 +158,12 @@ impl Machine {
         }
     }
 
-    fn divide_among(&mut self, index: usize, (window, registers): (u64, usize)) {
+    fn divide_among(&mut self, index: usize, whole: Sizes) {
         let threads = self.fixed.threads_per_core;
         let first = index / threads * threads;
         let siblings = &self.contexts[first..first + threads];
         let active = siblings.iter().filter(|context| context.doing != Doing::Idle).count().max(1);
-        let parts = (window / active as u64, registers / active);
-        self.contexts[index].window.set_sizes(parts.0, parts.1);
+        self.contexts[index].window.set_sizes(whole.part(active));
     }
 
     #[inline]
@@ -350,9 +349,7 @@ impl Machine {
                 thread.access = Some(Access::program(op.word, write, dependent));
                 break;
             }
-            if !write {
-                context.window.load_was_immediate();
-            }
+            context.window.was_immediate(write);
             hits += 1;
         }
         thread.position += taken;
@@ -560,9 +557,7 @@ impl Machine {
             return self.walk(index, access, line);
         }
         if core.caches.hit_first(line, access.write) {
-            if !access.write {
-                context.window.load_was_immediate();
-            }
+            context.window.was_immediate(access.write);
             self.account.hit(access.measured, 0, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, core.caches.latency_ps(0));
@@ -611,7 +606,7 @@ impl Machine {
                 instruction: thread.position_instructions,
                 done_ps: context.now_ps + tlb_ps + latency_ps,
                 miss: NO_MISS,
-                holds_window: !access.write,
+                holds: Holds::of(access.write),
                 takes_register: true,
             });
             self.account.hit(access.measured, level, tlb_ps != 0, thread.site);
@@ -654,14 +649,14 @@ impl Machine {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
             miss: id,
-            holds_window: !write,
+            holds: Holds::of(write),
             takes_register: true,
         });
         self.queue.push(at_ps, index as u16, Event::Shared(id));
     }
 
-    /// The translation is in no TLB: a walk reads the page table through the caches, and then the
-    /// access itself follows.
+    /// The translation is in no TLB: once the second level has been asked, a walk reads the page table through the
+    /// caches, and then the access itself follows.
     fn walk(&mut self, index: usize, access: Access, line: u64) -> Flow {
         let context = &mut self.contexts[index];
         match context.window.register_block() {
@@ -683,7 +678,8 @@ impl Machine {
         let cause = Cause { area, site: thread.site };
         let begun = thread.begin(access, context.now_ps, &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
-        miss.clock_ps = context.now_ps;
+        miss.timeline.push(Stage::Tlb, self.fixed.second_tlb_ps);
+        miss.clock_ps = context.now_ps + self.fixed.second_tlb_ps;
         miss.whole_line = false;
         let (entries, levels) = self.paging.walk_addresses(page, is_huge);
         miss.walk = entries.map(|entry| entry >> self.fixed.line_shift);
@@ -703,7 +699,8 @@ impl Machine {
         Flow::Continue
     }
 
-    /// An access that goes past the caches waits for a walk first, which reads the entry of the page table.
+    /// An access that goes past the caches waits for the second level of the TLB and a walk first, which reads the entry
+    /// of the page table.
     #[inline(never)]
     fn walk_first(&mut self, index: usize, access: Access) -> Flow {
         let context = &mut self.contexts[index];
@@ -718,6 +715,8 @@ impl Machine {
         let tlb = &mut self.cores[context.core].tlb;
         tlb.insert_of(page, Translation { frame, writable }, is_huge);
         tlb.upper_levels_cached(page, is_huge);
+        context.now_ps += self.fixed.second_tlb_ps;
+        thread.charge_until(Stage::Tlb as usize, context.now_ps);
         self.account.walks += 1;
         let ([entry, ..], _) = self.paging.walk_addresses(page, is_huge);
         thread.access = Some(Access::kernel(Place::Physical(entry), false));
@@ -733,7 +732,7 @@ impl Machine {
             instruction: thread.position_instructions,
             done_ps: miss.clock_ps,
             miss: NO_MISS,
-            holds_window: !write,
+            holds: Holds::of(write),
             takes_register: true,
         });
         if self.fixed.check_data {
@@ -761,7 +760,7 @@ impl Machine {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
             miss: id,
-            holds_window: !access.write,
+            holds: Holds::of(access.write),
             takes_register: false,
         });
         self.access_done(index);

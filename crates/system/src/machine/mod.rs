@@ -52,14 +52,14 @@ use crate::run::{RunOptions, Sampling, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
 use account::Account;
 use between::Between;
-use coherence::Coherence;
+use coherence::{Claim, Coherence};
 use daemons::{Daemon, Daemons};
 use durable::Syncing;
 use interrupts::{Dealt, Handler, Interrupted};
 use locks::LockedInodes;
 use memory::{Door, Miss, PageIo, TransferIo};
 use polling::ServiceTimes;
-use prefetch::{Prefetch, Room};
+use prefetch::{Prefetch, Seen};
 use recorded_windows::Windows;
 use region::Region;
 use requests::block_layer;
@@ -79,7 +79,7 @@ use tierscope_model::processor::energy::Occupancy;
 use tierscope_model::processor::on_chip::{DirtyLine, Stack};
 use tierscope_model::processor::prefetch::LinePrefetcher;
 use tierscope_model::processor::tlb::Tlb;
-use tierscope_model::processor::window::Window;
+use tierscope_model::processor::window::{Sizes, Window};
 use tierscope_model::request::Response;
 use tierscope_workload::{SiteGrain, Stream, StreamError};
 
@@ -139,7 +139,7 @@ enum Event {
     /// A dirty line arrives at the shared caches.
     PutDirty(DirtyLine),
     /// Other cores learn that one has a line, and whether for itself, in functional warming.
-    Claim(u32, u64, bool),
+    Claim(u64, Claim),
     /// Cores learn that a level of the shared caches, which is inclusive, has dropped a line, in functional
     /// warming.
     Recall(u32, u64),
@@ -233,8 +233,8 @@ struct Fixed {
     line_shift: u32,
     page_shift: u32,
     threads_per_core: usize,
-    /// Reorder window and miss registers of a core, where its hardware threads share them.
-    divided: Option<(u64, usize)>,
+    /// What a core has in flight, where its hardware threads share it.
+    divided: Option<Sizes>,
     second_tlb_ps: u64,
     /// Time that an access takes to leave its core.
     lookahead_ps: u64,
@@ -309,7 +309,9 @@ pub struct Machine {
     prefetches: Slab<Prefetch>,
     /// Lines that a prefetcher has just named.
     ahead: Vec<u64>,
-    room_ahead: Room,
+    /// Prefetches that found no room, and misses that came for a line on its way.
+    refused_ahead: Seen,
+    late_ahead: Seen,
     outgoing: Door,
     /// What those lines have waited for whose answer makes room: all that it went through, waiting for
     /// room included.
@@ -457,10 +459,8 @@ impl Machine {
             line_shift,
             page_shift,
             threads_per_core: processor.threads_per_core as usize,
-            divided: processor
-                .partitioned
-                .then_some((processor.reorder_window.into(), processor.miss_registers as usize)),
-            second_tlb_ps: clock.cycles_to_ps(u64::from(processor.tlb.second_level_latency_cycles)),
+            divided: processor.partitioned.then(|| processor.in_flight()),
+            second_tlb_ps: clock.cycles_to_ps(processor.tlb.second_level_cycles()),
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
             batch_limit: if options.batch_limit == 0 { u64::MAX } else { options.batch_limit },
@@ -533,7 +533,8 @@ impl Machine {
             coherence,
             prefetches: Slab::new(),
             ahead: Vec::new(),
-            room_ahead: Room::default(),
+            refused_ahead: Seen::default(),
+            late_ahead: Seen::default(),
             outgoing: Door::default(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
@@ -765,7 +766,7 @@ impl Machine {
                 Event::Leave(line, keeps) => self.warm_leave(line, keeps, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
                 Event::PutDirty(line) => self.put_posted(line, at_ps),
-                Event::Claim(core, line, write) => self.claimed(core as usize, line, write, at_ps),
+                Event::Claim(line, claim) => self.claimed(line, claim, at_ps),
                 Event::Recall(level, line) => self.recalled(level as usize, line, at_ps),
                 Event::Include(line) => self.include(line, at_ps),
                 Event::Trap(context) => self.enter_kernel(context, at_ps)?,
@@ -872,7 +873,8 @@ impl Machine {
             coherence: self.coherence.clone(),
             prefetches: self.prefetches.clone(),
             ahead: Vec::new(),
-            room_ahead: self.room_ahead,
+            refused_ahead: self.refused_ahead,
+            late_ahead: self.late_ahead,
             outgoing: self.outgoing.clone(),
             made_room: self.made_room,
             page_queue: self.page_queue.clone(),
@@ -898,7 +900,7 @@ impl Machine {
             region: self.region.clone(),
             functional: self.functional,
             waits: self.waits,
-            warm_moved: PagesMoved::default(),
+            warm_moved: self.warm_moved,
             store_debt_ps: self.store_debt_ps,
             sampler: self.sampler.as_mut().map(|sampler| Box::new(sampler.fork())),
             windows: self.windows.clone(),
@@ -992,7 +994,7 @@ fn contexts(processor: &ProcessorSpec, fixed: &Fixed) -> Vec<Context> {
             share: 1,
             pace: fixed.pace,
             kernel_pace: fixed.kernel_pace,
-            window: Window::new(processor.reorder_window, processor.miss_registers),
+            window: Window::new(processor.in_flight()),
             pending: Vec::new(),
             past: u64::MAX,
             trap: None,

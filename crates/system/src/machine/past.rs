@@ -16,7 +16,7 @@ use super::thread::{Access, Begun, Way};
 use super::{Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::processor::on_chip::DirtyLine;
-use tierscope_model::processor::window::{Block, Outstanding, UNKNOWN};
+use tierscope_model::processor::window::{Block, Holds, Outstanding, UNKNOWN};
 
 impl Machine {
     /// Offers a store past the caches, or a flush, of a line to its core.
@@ -102,7 +102,7 @@ impl Machine {
             instruction: self.threads[context.thread].position_instructions,
             done_ps: UNKNOWN,
             miss,
-            holds_window: false,
+            holds: Holds::Nothing,
             takes_register,
         });
     }

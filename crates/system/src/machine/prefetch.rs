@@ -18,27 +18,30 @@ pub(super) struct Prefetch {
     stale: bool,
 }
 
-/// What prefetchers asked for in detail, and how much of it found no room: as much is left out of what is passed over.
+/// How often something came of what prefetchers did in detail: as often it does in what is passed over.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Room {
-    asked: u64,
-    refused: u64,
-    /// What is to be left out, in parts of `asked`.
+pub(super) struct Seen {
+    times: u64,
+    came: u64,
+    /// What is still to come, in parts of `times`.
     owed: u64,
 }
 
-impl Room {
-    fn count(&mut self, refused: bool) {
-        self.asked += 1;
-        self.refused += u64::from(refused);
+impl Seen {
+    fn saw(&mut self, came: u64) {
+        self.times += 1;
+        self.came += came;
     }
 
-    /// Whether the next is left out.
-    fn leaves_out(&mut self) -> bool {
-        self.owed += self.refused;
-        let out = self.asked > 0 && self.owed >= self.asked;
-        self.owed -= if out { self.asked } else { 0 };
-        out
+    /// How much comes of the next.
+    fn next(&mut self) -> u64 {
+        if self.times == 0 {
+            return 0;
+        }
+        self.owed += self.came;
+        let comes = self.owed / self.times;
+        self.owed %= self.times;
+        comes
     }
 }
 
@@ -63,7 +66,7 @@ impl Machine {
             return;
         }
         let room = state.prefetching < prefetcher.outstanding() && self.outgoing.is_empty();
-        self.room_ahead.count(!room);
+        self.refused_ahead.saw(u64::from(!room));
         if !room {
             return;
         }
@@ -85,6 +88,7 @@ impl Machine {
         let prefetch = self.prefetches.remove(response.id & !PREFETCH);
         let (line, at_ps) = (prefetch.line, response.at_ps);
         self.cores[prefetch.core].prefetching -= 1;
+        self.late_ahead.saw(prefetch.followers.len() as u64);
         // Those at the door have waited for this answer, which makes room.
         self.room_made(response);
         let mut version = response.version;
@@ -127,8 +131,9 @@ impl Machine {
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);
         for line in ahead.drain(..) {
-            if !self.shared.contains(line) && !self.room_ahead.leaves_out() {
+            if !self.shared.contains(line) && self.refused_ahead.next() == 0 {
                 self.account.prefetches += 1;
+                self.account.late_prefetches += self.late_ahead.next();
                 self.warm_in_memory(core, line, false, now_ps);
                 self.shared.fill(line, false, 0, &mut self.dropped);
                 self.note_on_chip(line);

@@ -32,7 +32,6 @@ impl Machine {
         let Some(access) = thread.access else { return };
         let (core, now_ps) = (context.core, context.now_ps);
         let reads = self.account.memory_reads;
-        self.warm_moved = PagesMoved::default();
         let mut walked = false;
         let physical = match access.place {
             Place::Physical(address) => address,
@@ -91,7 +90,8 @@ impl Machine {
             self.account.beyond_first += 1;
             let Waits { beyond_ps, memory_ps, fetch_ps, write_back_ps } = self.waits;
             let reads = self.account.memory_reads - reads;
-            let PagesMoved { read, written } = self.warm_moved;
+            // With what has been moved since the last that paid.
+            let PagesMoved { read, written } = std::mem::take(&mut self.warm_moved);
             self.store_debt_ps += read * fetch_ps + written * write_back_ps;
             let store_ps = self.pay_store();
             self.stand_still(index, beyond_ps + reads * memory_ps + store_ps);
@@ -104,7 +104,6 @@ impl Machine {
         match access.place {
             Place::Physical(address) if turn => {
                 let reads = self.account.memory_reads;
-                self.warm_moved = PagesMoved::default();
                 self.warm_reached(index, &access, address, (false, reads));
             }
             _ => self.threads[self.contexts[index].thread].access = Some(access),
@@ -230,9 +229,10 @@ impl Machine {
         debug_assert!(!absent || !caches.contains(line) && !self.shared.contains(line));
         let takes = write && !absent && caches.is_shared(line);
         if takes {
+            self.account.upgrades += 1;
             caches.set_shared(line, false);
             if caches.hit_first(line, write) {
-                self.claim(core, line, write, now_ps);
+                self.claim(core, line, (write, false), now_ps);
                 return self.cores[core].caches.depth();
             }
         }
@@ -241,15 +241,18 @@ impl Machine {
             false => caches.hit_beyond(line, write, &mut self.evicted),
         };
         if found.is_none() {
-            let mut alone = absent;
+            let (mut alone, mut from_shared) = (absent, false);
             if whole {
                 caches.fill_absent(line, true, 0, &mut self.evicted);
                 if self.shared.inclusive_level().is_some() {
                     self.shared.fill(line, false, 0, &mut self.dropped);
                 }
             } else {
-                if !absent && self.shared.access(line, &mut self.dropped).is_some() {
-                    self.account.shared_hits += 1;
+                let several = self.coherence.active_cores > 1;
+                from_shared = several && !absent && self.shared.contains(line);
+                let alone_hits = !several && !absent && self.warm_shared_hit(core, line, now_ps);
+                if from_shared || alone_hits {
+                    // Counted there, or once it is known whether another core had written it.
                 } else if !absent && self.another_holds(core, line) {
                     self.account.cache_transfers += 1;
                 } else {
@@ -257,18 +260,18 @@ impl Machine {
                     self.account.memory_reads += 1;
                     self.warm_in_memory(core, line, false, now_ps);
                     self.shared.fill_absent(line, false, 0, &mut self.dropped);
+                    self.warm_ahead(core, line, now_ps);
                 }
-                self.warm_ahead(core, line, now_ps);
                 let caches = &mut self.cores[core].caches;
                 caches.fill_absent(line, write, 0, &mut self.evicted);
             }
             self.cores[core].caches.set_shared(line, false);
             self.note_on_chip(line);
             if !alone || now_ps + self.fixed.lookahead_ps >= self.alone_until_ps {
-                self.claim(core, line, write, now_ps);
+                self.claim(core, line, (write, from_shared), now_ps);
             }
         } else if takes {
-            self.claim(core, line, write, now_ps);
+            self.claim(core, line, (write, false), now_ps);
         }
         for dirty in self.evicted.drain(..) {
             self.shared.put_dirty(dirty, &mut self.dropped);

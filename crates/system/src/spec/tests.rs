@@ -198,6 +198,8 @@ fn every_value_of_every_preset_names_its_source() {
         "[EBC11]",
         "[AMD64]",
         "[COSTS]",
+        "[MARSS]",
+        "M. Thomadakis, ",
         "[DCACHE] ",
         "[VAULT]",
         "[CALLS]",

@@ -14,6 +14,9 @@ const CYCLE_PS: u64 = 500;
 const INSTRUCTION_PS: u64 = 250;
 /// Latencies of the presets' on-chip caches.
 const L1_PS: u64 = 4 * CYCLE_PS;
+/// Until the second level of the TLB has answered, and a walk behind it whose entry the first-level cache has.
+const SECOND_PS: u64 = 7 * CYCLE_PS;
+const WALK_PS: u64 = SECOND_PS + L1_PS;
 const L2_PS: u64 = 12 * CYCLE_PS;
 const L3_PS: u64 = 40 * CYCLE_PS;
 /// Of DRAM with a clock of 1 ns: the controller, then activates, columns and data in clocks.
@@ -82,7 +85,7 @@ fn independent_misses_overlap_up_to_the_miss_registers() {
     let lines = every(LINE, 12_288);
     for registers in [1, 2, 8, 16] {
         let count = registers.to_string();
-        let sets = [("processor.miss_registers", &*count), ("processor.reorder_window", "100000")];
+        let sets = [("processor.miss_registers", &*count), FAR.0, FAR.1];
         let spec = oracle(&[&sets]);
         let ops = stream(&lines, 1);
         let more = adds(&spec, &repeat(&ops, 2), &ops);
@@ -91,8 +94,78 @@ fn independent_misses_overlap_up_to_the_miss_registers() {
 }
 
 #[test]
+fn independent_misses_of_memory_overlap_until_its_banks_are_busy() {
+    // Of 32 banks, so that few of the next eight lie in a bank that is busy.
+    let lines: Vec<u64> =
+        (0..16_384).map(|i| ANONYMOUS + mixed(i) % (64 << 20) / LINE * LINE).collect();
+    let step_ps = |registers: u64| {
+        let count = registers.to_string();
+        let sets = [
+            ("processor.miss_registers", &*count),
+            ("processor.tlb.entries", "65536"),
+            FAR.0,
+            FAR.1,
+        ];
+        let ops = stream(&lines, 1);
+        let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
+        more.time_ps as f64 / more.accesses as f64
+    };
+    let alone_ps = step_ps(1);
+    for registers in [2, 4, 8, 16] {
+        let times = alone_ps / registers as f64 / step_ps(registers);
+        // Those that go on at once: lines of one bank wait for each other.
+        let least = [0.97, 0.9, 0.8, 0.6][registers.ilog2() as usize - 1];
+        assert!((least..=1.0).contains(&times), "{registers} registers: {times:.3} of the ladder");
+    }
+}
+
+#[test]
+fn independent_misses_overlap_up_to_the_queue_for_loads_or_for_stores() {
+    let lines = every(LINE, 12_288);
+    for (queue, other) in [("load_queue", "store_queue"), ("store_queue", "load_queue")] {
+        for entries in [1, 2, 8, 16] {
+            let (own, others) = (format!("processor.{queue}"), format!("processor.{other}"));
+            let count = entries.to_string();
+            let sets =
+                [(&*own, &*count), (&*others, "1"), ("processor.miss_registers", "64"), FAR.0];
+            let spec = oracle(&[&sets]);
+            let stores = queue == "store_queue";
+            let op =
+                |line: &u64| if stores { Op::store(*line, 8, 1) } else { Op::load(*line, 8, 1) };
+            let ops: Vec<Op> = lines.iter().map(op).collect();
+            let more = adds(&spec, &repeat(&ops, 2), &ops);
+            assert_eq!(more.time_ps, more.accesses * L3_PS / entries, "{entries} of {queue}");
+        }
+    }
+}
+
+#[test]
+fn a_store_that_hits_waits_in_its_queue_behind_older_loads_and_loads_that_hit_wait_in_theirs() {
+    let lines = every(LINE, 12_288);
+    let near = ANONYMOUS + 12_288 * LINE;
+    for (stores, name, latencies) in
+        [(true, "processor.store_queue", 0.5), (false, "processor.load_queue", 1.0)]
+    {
+        let spec = oracle(&[&[(name, "4"), ("processor.miss_registers", "64"), FAR.0]]);
+        // Behind each load from the third level come as many hits of the first as fill the queue. So the next load waits,
+        // which has its place among loads; or the next store, and before it a second load has been sent out.
+        let behind = if stores { 4 } else { 3 };
+        let hit = if stores { Op::store(near, 8, 1) } else { Op::load(near, 8, 1) };
+        let ops: Vec<Op> = lines
+            .iter()
+            .flat_map(|line| {
+                std::iter::once(Op::load(*line, 8, 1)).chain([hit; 4].into_iter().take(behind))
+            })
+            .collect();
+        let more = adds(&spec, &repeat(&ops, 2), &ops);
+        let times = more.time_ps as f64 / (lines.len() as u64 * L3_PS) as f64;
+        assert!((latencies..1.1 * latencies).contains(&times), "{name}: {times}");
+    }
+}
+
+#[test]
 fn a_stream_is_bounded_by_the_bandwidth_of_dram_and_comes_near_it() {
-    let wide = [("processor.miss_registers", "256"), ("processor.reorder_window", "100000")];
+    let wide = [("processor.miss_registers", "256"), FAR.0, FAR.1];
     for channels in ["1", "2", "4"] {
         let spec = oracle(&[&wide, &[("dram.channels", channels)]]);
         let ops = stream(&every(LINE, 1 << 17), 1);
@@ -106,9 +179,8 @@ fn a_stream_is_bounded_by_the_bandwidth_of_dram_and_comes_near_it() {
 #[test]
 fn a_tlb_reaches_as_far_as_its_entries_and_then_costs_its_second_level_then_a_walk() {
     let spec = system("oracle/quick", &[WHOLE_NANOSECONDS, FREE_KERNEL, SMALL_L3]);
-    let second_ps = 7 * CYCLE_PS;
     // The last level of the page table is in the first-level cache, as the data are.
-    for (pages, translation_ps) in [(64, 0), (128, second_ps), (512, second_ps), (1024, L1_PS)] {
+    for (pages, translation_ps) in [(64, 0), (128, SECOND_PS), (512, SECOND_PS), (1024, WALK_PS)] {
         // One line of each page, spread over the sets of the cache.
         let line = |page: u64| ANONYMOUS + page * PAGE + page / 4 % 64 * LINE;
         let addresses: Vec<u64> = (0..pages).map(line).collect();
@@ -116,6 +188,28 @@ fn a_tlb_reaches_as_far_as_its_entries_and_then_costs_its_second_level_then_a_wa
         assert_eq!(more.latency_ps, more.accesses * (L1_PS + translation_ps), "{pages} pages");
         let tlb_ps = more.stages_ps.get("tlb").copied().unwrap_or(0);
         assert_eq!(tlb_ps, more.accesses * translation_ps, "{pages} pages");
+    }
+}
+
+#[test]
+fn a_larger_reach_of_either_level_never_makes_a_chase_slower() {
+    let addresses: Vec<u64> = (0..700).map(|page| ANONYMOUS + page * (PAGE + LINE)).collect();
+    let takes_ps = |entries: &str, second: &str| {
+        let own =
+            [("processor.tlb.entries", entries), ("processor.tlb.second_level_entries", second)];
+        pass(
+            &system("oracle/quick", &[WHOLE_NANOSECONDS, FREE_KERNEL, SMALL_L3, &own]),
+            &addresses,
+            400,
+        )
+        .latency_ps
+    };
+    for entries in ["16", "64", "256", "1024"] {
+        let with = ["64", "512", "1024"].map(|second| takes_ps(entries, second));
+        assert!(with.is_sorted_by(|few, more| few >= more), "{entries} entries: {with:?}");
+        // None is quicker than one that never hits.
+        let without = takes_ps(entries, "0");
+        assert!(without <= with[0], "{entries} entries: {without} without, {with:?}");
     }
 }
 
@@ -157,13 +251,12 @@ const LARGE: &str =
 
 #[test]
 fn a_tlb_reaches_as_far_as_its_entries_for_pages_of_their_size() {
-    let second_ps = 7 * CYCLE_PS;
     for (text, page, first, second) in [("4KiB", 4 << 10, 16, 32), ("2MiB", 2 << 20, 4, 8)] {
         let takes = |pages| translation_ps(page, text, pages, &[]);
         assert_eq!(takes(first), 0, "{text}: the reach of the first level");
-        assert_eq!(takes(second), second_ps, "{text}: the reach of the second");
+        assert_eq!(takes(second), SECOND_PS, "{text}: the reach of the second");
         // In turn, each has just been driven out; of the upper levels the cache knows.
-        assert_eq!(takes(2 * second), L1_PS, "{text}: a walk");
+        assert_eq!(takes(2 * second), WALK_PS, "{text}: a walk, once the second has not had it");
     }
 }
 
@@ -171,10 +264,10 @@ fn a_tlb_reaches_as_far_as_its_entries_for_pages_of_their_size() {
 fn a_walk_is_a_level_shorter_for_pages_of_a_larger_size() {
     let none = [("processor.tlb.walk_cache_entries", "0")];
     for (text, page, pages, levels) in [("4KiB", 4 << 10, 64, 4), ("2MiB", 2 << 20, 12, 3)] {
-        assert_eq!(translation_ps(page, text, pages, &none), levels * L1_PS, "{text}");
+        assert_eq!(translation_ps(page, text, pages, &none), SECOND_PS + levels * L1_PS, "{text}");
     }
     let five = [none[0], ("processor.tlb.levels", "5")];
-    assert_eq!(translation_ps(2 << 20, "2MiB", 12, &five), 4 * L1_PS);
+    assert_eq!(translation_ps(2 << 20, "2MiB", 12, &five), SECOND_PS + 4 * L1_PS);
 }
 
 /// The same of huge pages that are made of pages of 4 KiB.
@@ -186,14 +279,16 @@ fn huge_translation_ps(pages: u64, sets: Sets<'_>) -> u64 {
 
 #[test]
 fn huge_pages_have_entries_of_their_own_beside_those_of_pages_or_share_the_second_level() {
-    let second_ps = 7 * CYCLE_PS;
-    assert_eq!([4, 8, 16].map(|pages| huge_translation_ps(pages, &[])), [0, second_ps, L1_PS]);
+    assert_eq!([4, 8, 16].map(|pages| huge_translation_ps(pages, &[])), [0, SECOND_PS, WALK_PS]);
     let shared = LARGE.replace("ways = 4 }]", "ways = 4, shares_second_level = true }]");
     let shared = [("processor.tlb.large", &*shared)];
     // 32 entries, in sets by the number of the huge page.
-    assert_eq!([4, 32, 64].map(|pages| huge_translation_ps(pages, &shared)), [0, second_ps, L1_PS]);
+    assert_eq!(
+        [4, 32, 64].map(|pages| huge_translation_ps(pages, &shared)),
+        [0, SECOND_PS, WALK_PS]
+    );
     let none = [("processor.tlb.walk_cache_entries", "0")];
-    assert_eq!(huge_translation_ps(12, &none), 3 * L1_PS, "a level less than of pages");
+    assert_eq!(huge_translation_ps(12, &none), SECOND_PS + 3 * L1_PS, "a level less than of pages");
 }
 
 #[test]
@@ -209,6 +304,10 @@ fn a_load_enters_the_window_one_instruction_before_its_edge_and_not_at_it() {
     assert_eq!(pair_ps(31), 2 * L3_PS);
     assert_eq!(pair_ps(32), 2 * L3_PS + (L3_PS - 32 * INSTRUCTION_PS));
 }
+
+/// All that may be in flight beside miss registers.
+const FAR: ((&str, &str), (&str, &str)) =
+    (("processor.reorder_window", "100000"), ("processor.load_queue", "100000"));
 
 const TEST_STORE: Sets<'static> = &[
     ("store.capacity", "256MiB"),
@@ -291,11 +390,7 @@ fn an_unloaded_hit_of_the_dram_cache_is_a_look_up_and_a_row() {
 
 #[test]
 fn a_stream_of_misses_runs_at_the_rate_of_the_stores_units() {
-    let wide = [
-        ("processor.miss_registers", "64"),
-        ("processor.reorder_window", "100000"),
-        ("store.units", "8"),
-    ];
+    let wide = [("processor.miss_registers", "64"), FAR.0, FAR.1, ("store.units", "8")];
     let spec = hybrid(&[&wide]);
     let ops = stream(&all_missing(), 40);
     let more = adds(&spec, &repeat(&ops, 2), &ops);
@@ -372,10 +467,12 @@ fn an_unloaded_major_fault_is_the_sum_of_its_stages() {
         ("interrupt", path_ps(2400)),
         ("wake_up", path_ps(3200)),
         ("context_switch", path_ps(7200)),
-        // The access again: the table's entry is in the first level, the page in an open row.
-        ("tlb", L1_PS),
+        // The access again: the table's entry is in the first level, the page in an open row. It comes to the channel
+        // between two edges of its clock.
+        ("tlb", WALK_PS),
         ("cache", L3_PS),
         ("controller", DRAM_CONTROLLER_PS),
+        ("dram_queue", NS - WALK_PS % NS),
         ("dram", ROW_HIT_PS - DRAM_CONTROLLER_PS),
     ];
     let expected: std::collections::BTreeMap<String, u64> =
@@ -418,7 +515,7 @@ fn littles_law_holds_for_accesses_under_way() {
     // more access than registers is under way, since the next is offered and waits for its turn.
     let registers = 8;
     let count = registers.to_string();
-    let sets = [("processor.miss_registers", &*count), ("processor.reorder_window", "100000")];
+    let sets = [("processor.miss_registers", &*count), FAR.0, FAR.1];
     let spec = oracle(&[&sets]);
     let ops = stream(&every(LINE, 12_288), 1);
     let more = adds(&spec, &repeat(&ops, 2), &ops);
