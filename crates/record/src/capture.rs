@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tierscope_workload::op::Buffer;
+use tierscope_workload::op::{Buffer, FLAG_DEPENDENT};
 use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, Site, SiteId, ThreadId};
 
 /// Slots, and so threads that can run at once.
@@ -52,6 +52,8 @@ pub struct Slot {
     last_repeated: u32,
     /// Index of the site that the last operation came from: see [`crate::sites`].
     site: u32,
+    /// What the back end knows of the thread's registers.
+    pub followed: Followed,
     thread: ThreadId,
     /// Signals given.
     signals: u64,
@@ -66,6 +68,16 @@ pub struct Slot {
 
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 const _: () = assert!(std::mem::offset_of!(Slot, ops) <= HEAD_BYTES);
+
+/// Which registers of a thread have been made of its last load, as a back end numbers them. That of a new
+/// thread is zero: it has loaded nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Followed {
+    /// Those registers.
+    pub made: u64,
+    /// Whether a further access of the instruction that runs depends on the last load.
+    pub further: bool,
+}
 
 impl Slot {
     /// Notes an access of the instruction that is `before_end` instructions before the end of the
@@ -89,6 +101,17 @@ impl Slot {
             let meta = u64::from(low) | instructions << 32;
             (*slot).push(Op { word: address, meta });
         }
+    }
+
+    /// Whether the instruction that is `before_end` instructions before the end of the running block has
+    /// noted something before.
+    ///
+    /// # Safety
+    /// `slot` is the running thread's own, and nothing else refers to it meanwhile.
+    #[inline(always)]
+    pub unsafe fn has_noted(slot: *const Slot, before_end: u64) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { (*slot).retired.wrapping_sub(before_end) == (*slot).noted }
     }
 
     /// Notes that what follows comes from the site at an index that `sites::index_at` gave.
@@ -138,13 +161,14 @@ impl Slot {
     }
 
     /// Joins an access with the previous one, of the same instruction, where they are pieces of
-    /// one: emulation splits wide accesses.
+    /// one: emulation splits wide accesses. Whether it depends on a load the first says for all.
     fn join(&mut self, low: u32, address: u64) -> bool {
         let size = (low >> 16) as u16;
         let Some(last) = self.length.checked_sub(1).and_then(|last| self.ops.get_mut(last)) else {
             return false;
         };
-        let continues = last.meta as u16 == low as u16
+        let kind_and_flags = |meta: u64| meta as u16 & !(u16::from(FLAG_DEPENDENT) << 8);
+        let continues = kind_and_flags(last.meta) == kind_and_flags(u64::from(low))
             && last.word.wrapping_add(u64::from(last.size())) == address
             && last.size() + size <= JOINED_BYTES;
         if continues {

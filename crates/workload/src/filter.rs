@@ -6,7 +6,9 @@
 //! `docs/explanation/recorder.md` how far that was measured.
 
 use crate::counts::Counts;
-use crate::op::{Advice, Call, FLAG_ATOMIC, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId};
+use crate::op::{
+    Advice, Call, FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId,
+};
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -66,6 +68,9 @@ impl std::fmt::Display for FilterSpec {
 /// came there, atomic accesses, calls, marks, and all instructions: those of what is left out count to
 /// the next operation that is kept. A call that changes what memory holds, or whether a page is clean,
 /// empties the caches of all threads.
+///
+/// What depended on a load that was left out had its value at once, and depends on nothing that is left; unless
+/// that load had waited for the last one that is kept itself, for its address or for its line.
 pub struct Filter {
     spec: FilterSpec,
     threads: BTreeMap<ThreadId, Thread>,
@@ -102,10 +107,16 @@ impl Filter {
                 _ => at + 1,
             };
             match op.kind() {
-                Some(OpKind::Load | OpKind::Store) if !thread.keeps(*op) => {
-                    thread.waiting += u64::from(op.instructions());
-                    self.left_out.loads += u64::from(op.kind_code() == OpKind::Load as u8);
-                    self.left_out.stores += u64::from(op.kind_code() == OpKind::Store as u8);
+                Some(OpKind::Load | OpKind::Store) => {
+                    let (keeps, op) = (thread.keeps(*op), thread.waits_for_kept(*op));
+                    thread.note_load(op, keeps);
+                    if keeps {
+                        thread.keep(op, kept);
+                    } else {
+                        thread.waiting += u64::from(op.instructions());
+                        self.left_out.loads += u64::from(op.kind_code() == OpKind::Load as u8);
+                        self.left_out.stores += u64::from(op.kind_code() == OpKind::Store as u8);
+                    }
                 }
                 Some(OpKind::Site) => thread.site = op.word as SiteId,
                 Some(OpKind::Call) => {
@@ -208,11 +219,39 @@ struct Thread {
     /// The site at which it is, and the one that was told last; 0 where there is none.
     site: SiteId,
     told: SiteId,
+    /// The line of the last load that was kept, and whether the value of the last load, kept or not, waits for it.
+    kept_line: u64,
+    waits: bool,
 }
 
 impl Thread {
     fn new(spec: FilterSpec, emptied: u64) -> Thread {
-        Thread { cache: Cache::new(spec.sets()), emptied, waiting: 0, site: 0, told: 0 }
+        Thread {
+            cache: Cache::new(spec.sets()),
+            emptied,
+            waiting: 0,
+            site: 0,
+            told: 0,
+            kept_line: u64::MAX,
+            waits: false,
+        }
+    }
+
+    /// An access, which depends on the last load that was kept or on none.
+    fn waits_for_kept(&self, op: Op) -> Op {
+        if self.waits { op } else { Op { meta: op.meta & !(u64::from(FLAG_DEPENDENT) << 8), ..op } }
+    }
+
+    /// Notes a load, which depends on the last one that was kept or on none.
+    fn note_load(&mut self, op: Op, keeps: bool) {
+        if op.kind_code() != OpKind::Load as u8 {
+            return;
+        }
+        let line = op.word / LINE_BYTES;
+        self.waits = keeps || op.flags() & FLAG_DEPENDENT != 0 || line == self.kept_line;
+        if keeps {
+            self.kept_line = line;
+        }
     }
 
     fn empty_if(&mut self, emptied: u64) {
@@ -306,6 +345,28 @@ mod tests {
         let mut kept = Vec::new();
         filter.apply(0, ops, &mut kept);
         kept
+    }
+
+    #[test]
+    fn what_depends_on_a_load_that_was_left_out_depends_on_what_that_waited_for() {
+        let load = |line: u64| Op::load(line * LINE_BYTES, 8, 1);
+        let dependent = |op: Op| op.with_flags(FLAG_DEPENDENT);
+        let mut filter = new(1 << 15);
+        assert_eq!(applied(&mut filter, &[load(1), load(2)]), [load(1), load(2)]);
+        // A hit had its value at once.
+        let gather = [load(1), dependent(load(3)), load(1), dependent(load(4))];
+        assert_eq!(
+            applied(&mut filter, &gather),
+            [load(3), load(4)].map(|op| Op { meta: op.meta + (1 << 32), ..op })
+        );
+        // One of the line of the last miss, and one that depends on that, had to wait.
+        let chase = [load(5), load(5), dependent(load(6)), dependent(load(1)), dependent(load(7))];
+        let waits = [load(5), dependent(load(6)), dependent(load(7))];
+        let kept = applied(&mut filter, &chase);
+        assert_eq!(
+            kept.iter().map(|op| (op.word, op.flags())).collect::<Vec<_>>(),
+            waits.map(|op| (op.word, op.flags()))
+        );
     }
 
     #[test]

@@ -6,8 +6,10 @@
 
 mod api;
 mod death;
+mod dependences;
 mod instruction;
 mod places;
+mod registers;
 
 use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
 use crate::exec::{self, Emulator};
@@ -18,7 +20,9 @@ use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
 use api::{Api, Block, Info, Instruction, PluginId};
+use dependences::{BlockPlan, EDGE_BITS, NO_EDGE};
 use instruction::{Fence, Traits};
+use registers::Registers;
 use serde_json::json;
 use std::cell::Cell;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -28,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tierscope_workload::OpKind;
-use tierscope_workload::op::{FLAG_ATOMIC, FLAG_NON_TEMPORAL, FLAG_STORES};
+use tierscope_workload::op::{FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_NON_TEMPORAL, FLAG_STORES};
 use tierscope_workload::{Call, SiteGrain};
 
 /// Failure of [`qemu_plugin_install`].
@@ -248,36 +252,87 @@ fn instrument(api: &Api, block: Block) {
     let count = (api.tb_n_insns)(block);
     let grain = sites::grain();
     let mut repeated = None;
-    for index in 0..count {
-        let instruction = (api.tb_get_insn)(block, index);
-        if GUEST_BASE.load(Ordering::Relaxed) == u64::MAX {
-            note_guest_base(api, instruction);
-        }
-        let mut bytes = [0; 16];
-        let length = api.instruction_bytes(instruction, &mut bytes);
-        let bytes = &bytes[..length];
-        let traits = Traits::of(bytes);
+    let instructions: Vec<(Instruction, Traits, Registers)> = (0..count)
+        .map(|index| {
+            let instruction = (api.tb_get_insn)(block, index);
+            if GUEST_BASE.load(Ordering::Relaxed) == u64::MAX {
+                note_guest_base(api, instruction);
+            }
+            let mut bytes = [0; 16];
+            let length = api.instruction_bytes(instruction, &mut bytes);
+            let bytes = &bytes[..length];
+            give_marks(api, instruction, (count - 1 - index) as u64, bytes);
+            (instruction, Traits::of(bytes), Registers::of(bytes))
+        })
+        .collect();
+    let registers: Vec<Registers> =
+        instructions.iter().map(|(_, _, registers)| *registers).collect();
+    let plan = BlockPlan::of(&registers);
+    let all = instructions.into_iter().zip(&plan.accesses).enumerate();
+    for (index, ((instruction, traits, _), access)) in all {
         if traits.repeated && index + 1 == count {
             repeated = Some((api.insn_vaddr)(instruction));
         }
         let before_end = (count - 1 - index) as u64;
-        give_marks(api, instruction, before_end, bytes);
-        let flags = flags_of_traits(traits);
         if let Some(fence) = traits.fence {
             let flags = if fence == Fence::Stores { FLAG_STORES } else { 0 };
             let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
             (api.register_vcpu_insn_exec_cb)(instruction, on_fence, api::NO_REGISTERS, data);
         }
+        let flags = flags_of_traits(traits) | if access.dependent { FLAG_DEPENDENT } else { 0 };
+        let noted = Noted { before_end, flags, edge: access.edge };
         if let Some(grain) = grain {
-            note_accesses_at(api, grain, instruction, before_end, traits);
+            note_accesses_at(api, grain, instruction, noted, traits.system_call);
             continue;
         }
-        let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
         // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
         let (none, both) = (api::NO_REGISTERS, api::READS_AND_WRITES);
-        (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
+        if access.edge == NO_EDGE {
+            let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
+            (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
+        } else {
+            let data = noted.data() as *mut c_void;
+            (api.register_vcpu_mem_cb)(instruction, on_followed_access, none, both, data);
+        }
+    }
+    if plan.edge != NO_EDGE {
+        let data = plan.edge as usize as *mut c_void;
+        (api.register_vcpu_tb_exec_cb)(block, on_pass, api::NO_REGISTERS, data);
     }
     count_instructions(api, block, count as u64, repeated);
+}
+
+/// What the callback of an access is told that has a site, or that registers are followed through.
+#[derive(Clone, Copy)]
+struct Noted {
+    /// Instructions to the block's end, which has 512 at most (`TCG_MAX_INSNS` in QEMU's `tcg.h`).
+    before_end: u64,
+    flags: u8,
+    /// See [`dependences`].
+    edge: u32,
+}
+
+/// In user data, flags of accesses, edges and sites begin here.
+const NOTED_FLAGS_SHIFT: u32 = 10;
+const EDGE_SHIFT: u32 = 14;
+const SITE_SHIFT: u32 = EDGE_SHIFT + EDGE_BITS;
+
+impl Noted {
+    fn data(self) -> u64 {
+        debug_assert!(self.before_end >> NOTED_FLAGS_SHIFT == 0 && self.flags < 16);
+        self.before_end
+            | u64::from(self.flags) << NOTED_FLAGS_SHIFT
+            | u64::from(self.edge) << EDGE_SHIFT
+    }
+
+    #[inline(always)]
+    fn of(data: u64) -> Noted {
+        Noted {
+            before_end: data & ((1 << NOTED_FLAGS_SHIFT) - 1),
+            flags: (data >> NOTED_FLAGS_SHIFT & 15) as u8,
+            edge: (data >> EDGE_SHIFT) as u32 & ((1 << EDGE_BITS) - 1),
+        }
+    }
 }
 
 /// Makes an instruction note its accesses with its site, and a call of the system with its own.
@@ -285,20 +340,17 @@ fn note_accesses_at(
     api: &Api,
     grain: SiteGrain,
     instruction: Instruction,
-    before_end: u64,
-    traits: Traits,
+    noted: Noted,
+    calls_system: bool,
 ) {
     let address = (api.insn_vaddr)(instruction);
     let index = sites::index_at(grain, address, GUEST_BASE.load(Ordering::Relaxed));
     let none = api::NO_REGISTERS;
-    if traits.system_call {
+    if calls_system {
         let data = index as usize as *mut c_void;
         (api.register_vcpu_insn_exec_cb)(instruction, on_site, none, data);
     }
-    let flags = flags_of_traits(traits);
-    let data = before_end & SITED_BEFORE_END
-        | u64::from(flags) << SITED_FLAGS_SHIFT
-        | u64::from(index) << SITED_INDEX_SHIFT;
+    let data = noted.data() | u64::from(index) << SITE_SHIFT;
     let both = api::READS_AND_WRITES;
     (api.register_vcpu_mem_cb)(instruction, on_sited_access, none, both, data as *mut c_void);
 }
@@ -310,20 +362,43 @@ fn flags_of_traits(traits: Traits) -> u8 {
     atomic | non_temporal
 }
 
-/// In the user data of an access that tells its site: the distance to the block's end (a block has
-/// 512 instructions at most, `TCG_MAX_INSNS` in QEMU's `tcg.h`), flags, and the site's index.
-const SITED_BEFORE_END: u64 = 0xffff;
-const SITED_FLAGS_SHIFT: u32 = 16;
-const SITED_INDEX_SHIFT: u32 = 32;
-
 /// An access happens, at a site.
 extern "C" fn on_sited_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     // SAFETY: the slot is the running thread's own.
-    unsafe { Slot::enter_site(slot(thread), (data >> SITED_INDEX_SHIFT) as u32) };
-    let flags = data >> SITED_FLAGS_SHIFT & 0xff;
-    let plain = data & SITED_BEFORE_END | flags << FLAGS_SHIFT;
+    unsafe { Slot::enter_site(slot(thread), (data >> SITE_SHIFT) as u32) };
+    let noted = Noted::of(data);
+    if noted.edge == NO_EDGE {
+        let plain = noted.before_end | u64::from(noted.flags) << FLAGS_SHIFT;
+        on_access(thread, info, address, plain as *mut c_void);
+    } else {
+        on_followed_access(thread, info, address, data as *mut c_void);
+    }
+}
+
+/// An access happens by which registers are followed.
+extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let Noted { before_end, flags, edge } = Noted::of(data as u64);
+    let dependent = flags & FLAG_DEPENDENT != 0;
+    // SAFETY: the slot is the running thread's own.
+    let dependent = unsafe {
+        let slot = slot(thread);
+        let followed = &mut (*slot).followed;
+        if Slot::has_noted(slot, before_end) {
+            followed.further
+        } else {
+            followed.access(edge, dependent)
+        }
+    };
+    let flags = flags & !FLAG_DEPENDENT | if dependent { FLAG_DEPENDENT } else { 0 };
+    let plain = before_end | u64::from(flags) << FLAGS_SHIFT;
     on_access(thread, info, address, plain as *mut c_void);
+}
+
+/// A block begins to run that has no access, and moves values between registers.
+extern "C" fn on_pass(thread: c_uint, data: *mut c_void) {
+    // SAFETY: the slot is the running thread's own.
+    unsafe { (*slot(thread)).followed.pass(data as usize as u32) };
 }
 
 /// A call of the system is about to be made, at a site.
@@ -426,6 +501,8 @@ extern "C" fn unusual_access(thread: c_uint, info: u32, address: u64, data: u64)
     unsafe {
         Slot::access(slot(thread), data as u32, low, address);
         if kind_and_size & STORES_TOO != 0 {
+            // Its address does not depend on its own load.
+            let low = low & !(u32::from(FLAG_DEPENDENT) << 8);
             Slot::access(slot(thread), data as u32, low ^ u32::from(LOAD ^ STORE), address);
         }
     }
