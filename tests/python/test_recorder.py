@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -239,6 +240,34 @@ def test_a_region_that_a_program_marks_is_all_that_is_counted(
     assert recorded.returncode == 0, recorded.stderr
     replayed = ts.run("oracle/quick", f"trace:{tmp_path / 'm.tst'}", roi=True)
     assert replayed["oracle/quick"]["accesses"] == 2
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_pointer_chase_takes_a_latency_a_step(
+    tierscope: Runner, tmp_path: Path, kept: bool
+) -> None:
+    source = Path(__file__).parents[1] / "guest" / "depend.c"
+    program = str(tmp_path / "depend")
+    compiler = os.environ.get("CC", "cc")
+    command = [compiler, "-O1", f"-I{ts.include_dir()}", "-o", program, str(source)]
+    subprocess.run(command, check=True)
+    nodes, steps = 1 << 16, 20_000
+
+    def step_ps(way: str) -> float:
+        work: ts.Workload | str = ts.program(program, way, str(nodes), str(steps))
+        if kept:
+            name = f"{way}.tst"
+            made = tierscope("record", "-q", "-o", name, "--", program, way, str(nodes), str(steps))
+            assert made.returncode == 0, made.stderr
+            work = f"trace:{tmp_path / name}"
+        return ts.run("oracle/quick", work, roi=True)["oracle/quick"]["time_ps"] / steps
+
+    table, chase = f"{nodes * 64}B", step_ps("chase")
+    built_in = ts.workload("chase", table=table, steps=steps, instructions=3, touched=True)
+    alone = ts.run("oracle/quick", built_in)["oracle/quick"]["time_ps"] / steps
+    assert chase == pytest.approx(alone, rel=0.1)
+    assert step_ps("list") == pytest.approx(chase, rel=0.1), "the second load is of the same line"
+    assert step_ps("gather") < chase / 2, "elements wait for their numbers, and not for each other"
 
 
 def test_functions_begin_and_end_a_region_by_name(tierscope: Runner, tmp_path: Path) -> None:

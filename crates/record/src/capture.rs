@@ -34,6 +34,9 @@ pub const MAX_SLOTS: usize = 8192;
 pub const CAPACITY: usize = (SLOT_BYTES - HEAD_BYTES) / size_of::<Op>();
 /// Bytes that one access may grow to when the pieces of one instruction's access are joined.
 const JOINED_BYTES: u16 = 64;
+/// Flushes of lines whose addresses a back end does not know: of each it leaves an instruction without an access that has
+/// their place here, from 1 on, for its flags.
+pub const FLUSHES: [&str; 3] = ["CLFLUSH", "CLFLUSHOPT", "CLWB"];
 const SLOT_BYTES: usize = 1 << 16;
 const HEAD_BYTES: usize = 512;
 /// Room that a call takes at most, with its arguments.
@@ -54,6 +57,8 @@ pub struct Slot {
     site: u32,
     /// What the back end knows of the thread's registers.
     pub followed: Followed,
+    /// Addresses of accesses of the running block from which others are reckoned.
+    pub anchors: [u64; 4],
     thread: ThreadId,
     /// Signals given.
     signals: u64,

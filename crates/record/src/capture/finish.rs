@@ -244,6 +244,9 @@ impl Recorder {
         if let Some(untold) = family.untold() {
             self.publish_unseen(&untold);
         }
+        if let Some(flushes) = family.flushes() {
+            self.publish_unseen(&flushes);
+        }
     }
 
     /// Whether the result is out.

@@ -42,6 +42,8 @@ struct Known {
     unrecorded: BTreeMap<(String, String), u64>,
     /// What calls did that is not recorded, and how often.
     untold: BTreeMap<&'static str, u64>,
+    /// Flushes of lines that are not recorded, by their instruction, and how often.
+    flushes: BTreeMap<&'static str, u64>,
     /// Processes that were served.
     served: Vec<ProcessId>,
 }
@@ -158,6 +160,19 @@ impl Family {
         (!named.is_empty()).then(|| {
             format!(
                 "what calls did to files and memory is not recorded, but that they were made: {}",
+                named.join(", ")
+            )
+        })
+    }
+
+    /// Flushes of lines that are not recorded, in words.
+    pub fn flushes(&self) -> Option<String> {
+        let known = self.known();
+        let named: Vec<String> =
+            known.flushes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        (!named.is_empty()).then(|| {
+            format!(
+                "flushes of lines from caches are left out, as QEMU does not tell their addresses: {}",
                 named.join(", ")
             )
         })
@@ -320,6 +335,9 @@ impl<F: FnMut(ThreadId) -> ThreadId> Server<F> {
             Kind::Ops => {
                 let mut ops = frame.ops;
                 let counts = self.translator.translate(&mut ops);
+                for (name, count) in std::mem::take(&mut self.translator.flushes) {
+                    *self.recorder.family().known().flushes.entry(name).or_default() += count;
+                }
                 for (words, count) in std::mem::take(&mut self.translator.untold) {
                     *self.recorder.family().known().untold.entry(words).or_default() += count;
                 }

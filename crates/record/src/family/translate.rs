@@ -1,5 +1,6 @@
 //! From what a process calls its threads, files and addresses to what the program does.
 
+use crate::capture::FLUSHES;
 use crate::sink::Counts;
 use crate::syscalls::untold_in_words;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -19,6 +20,8 @@ pub struct Translator<F> {
     pub started: HashSet<ThreadId>,
     /// What calls did that is not recorded, and how often.
     pub untold: BTreeMap<&'static str, u64>,
+    /// Flushes of lines that are not recorded, by their instruction, and how often.
+    pub flushes: BTreeMap<&'static str, u64>,
     thread: F,
 }
 
@@ -26,8 +29,14 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
     /// Of the process with this number; `thread` translates its numbers of threads.
     pub fn new(process: u32, thread: F) -> Self {
         let tag = u64::from(process) << ADDRESS_BITS;
-        let untold = BTreeMap::new();
-        Translator { tag, files: HashMap::new(), started: HashSet::new(), untold, thread }
+        Translator {
+            tag,
+            files: HashMap::new(),
+            started: HashSet::new(),
+            untold: BTreeMap::new(),
+            flushes: BTreeMap::new(),
+            thread,
+        }
     }
 
     /// A thread's number.
@@ -52,8 +61,17 @@ impl<F: FnMut(ThreadId) -> ThreadId> Translator<F> {
                     op.word = self.tag | op.word & ((1 << ADDRESS_BITS) - 1);
                     at += 1;
                 }
+                Some(OpKind::Compute) => {
+                    // Flags are the number of a flush of which this is left.
+                    let flush = usize::from(op.flags()).checked_sub(1);
+                    if let Some(name) = flush.and_then(|number| FLUSHES.get(number)) {
+                        *self.flushes.entry(name).or_default() += 1;
+                    }
+                    *op = Op::compute(op.instructions());
+                    at += 1;
+                }
                 // All processes agree on numbers of sites.
-                Some(OpKind::Compute | OpKind::Site | OpKind::Fence) => at += 1,
+                Some(OpKind::Site | OpKind::Fence) => at += 1,
                 Some(OpKind::Call) => {
                     let whole = *op;
                     let Some(next) = self.translate_call(whole, at, ops) else { break };
@@ -310,6 +328,12 @@ mod tests {
         translator.translate(&mut ops);
         let words = "attached segments of shared memory (shmat)";
         assert_eq!(translator.untold, BTreeMap::from([(words, 2)]));
+        let flush = |number| Op::compute(3).with_flags(number);
+        let mut ops = vec![flush(1), flush(3), Op::compute(4), flush(3), flush(9)];
+        let counts = translator.translate(&mut ops);
+        assert_eq!(ops, [3, 3, 4, 3, 3].map(Op::compute));
+        assert_eq!(counts, Counts { instructions: 16, ..Counts::default() });
+        assert_eq!(translator.flushes, BTreeMap::from([("CLFLUSH", 1), ("CLWB", 2)]));
     }
 
     #[test]

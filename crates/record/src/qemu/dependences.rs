@@ -16,12 +16,35 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// What is known of an instruction's accesses when it is translated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
     /// The first depends on the last load, whatever there was before the block.
     pub dependent: bool,
-    /// What else is to be looked at as it runs; [`NO_EDGE`] if nothing.
-    pub edge: u32,
+    /// What else is to be done as it runs.
+    plan: Option<Plan>,
+}
+
+/// What is to be done as an access runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Nothing.
+    None,
+    /// What is told with the access.
+    Told(Told),
+    /// What the edge of this number says.
+    Edge(u32),
+}
+
+/// A plan that fits beside other things into 48 bits: 16 for general registers of an address, 32 of general and of the
+/// first vector registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The access depends on the last load where one of these has been made of it.
+    pub address: u16,
+    /// What has been made of the last load from now on, if that changes.
+    pub set: Option<u32>,
+    /// The instruction stores, too, and that does not depend on its own load.
+    pub updates: bool,
 }
 
 /// No edge.
@@ -34,8 +57,10 @@ pub const EDGE_BITS: u32 = 18;
 struct Plan {
     /// The access depends on the last load where the set has one of these.
     address: Set,
-    /// The instruction loads: its further accesses do not depend on it.
-    loads: bool,
+    /// The instruction's further accesses, of other places, do not: it has loaded before them.
+    first_alone: bool,
+    /// That is so because it stores then, once.
+    updates: bool,
     /// What stays of the set.
     kept: Set,
     /// What comes to it.
@@ -44,9 +69,45 @@ struct Plan {
     moves: Vec<(Set, Set)>,
 }
 
+impl Access {
+    /// What is to be done, where 48 bits can be told with the access.
+    pub fn way(&self) -> Way {
+        match &self.plan {
+            None => Way::None,
+            Some(plan) => plan.told().map_or_else(|| self.edge_way(), Way::Told),
+        }
+    }
+
+    /// What is to be done, where only a number can.
+    pub fn edge_way(&self) -> Way {
+        match self.plan.clone().map_or(NO_EDGE, number) {
+            NO_EDGE => Way::None,
+            edge => Way::Edge(edge),
+        }
+    }
+}
+
 impl Plan {
-    const NEITHER: Plan =
-        Plan { address: 0, loads: false, kept: Set::MAX, set: 0, moves: Vec::new() };
+    fn told(&self) -> Option<Told> {
+        if self.first_alone && !self.updates || !self.moves.is_empty() {
+            return None;
+        }
+        let set = match (self.kept, self.set) {
+            (Set::MAX, 0) if !self.updates => None,
+            (0, set) => Some(u32::try_from(set).ok()?),
+            _ => return None,
+        };
+        Some(Told { address: u16::try_from(self.address).ok()?, set, updates: self.updates })
+    }
+
+    const NEITHER: Plan = Plan {
+        address: 0,
+        first_alone: false,
+        updates: false,
+        kept: Set::MAX,
+        set: 0,
+        moves: Vec::new(),
+    };
 }
 
 /// A plan that callbacks find by its number.
@@ -56,7 +117,7 @@ struct Edge {
     set: AtomicU64,
     /// Null where there are none.
     moves: AtomicPtr<Vec<(Set, Set)>>,
-    loads: AtomicBool,
+    first_alone: AtomicBool,
 }
 
 const NEW_EDGE: Edge = Edge {
@@ -64,7 +125,7 @@ const NEW_EDGE: Edge = Edge {
     kept: AtomicU64::new(0),
     set: AtomicU64::new(0),
     moves: AtomicPtr::new(std::ptr::null_mut()),
-    loads: AtomicBool::new(false),
+    first_alone: AtomicBool::new(false),
 };
 
 /// Different plans of a program are few: far fewer than its instructions.
@@ -95,7 +156,7 @@ fn number(plan: Plan) -> u32 {
     edge.address.store(plan.address, Ordering::Relaxed);
     edge.kept.store(plan.kept, Ordering::Relaxed);
     edge.set.store(plan.set, Ordering::Relaxed);
-    edge.loads.store(plan.loads, Ordering::Relaxed);
+    edge.first_alone.store(plan.first_alone, Ordering::Relaxed);
     if !plan.moves.is_empty() {
         // As long as code may run that names it: to the end.
         edge.moves.store(Box::into_raw(Box::new(plan.moves.clone())), Ordering::Relaxed);
@@ -105,15 +166,26 @@ fn number(plan: Plan) -> u32 {
 }
 
 impl Followed {
-    /// The first access of an instruction: whether it depends on the last load. Further ones of a store do as
-    /// the first; those of an instruction that loads do not.
+    /// The first access of an instruction: whether it depends on the last load.
     #[inline(always)]
     pub fn access(&mut self, edge: u32, dependent: bool) -> bool {
         let Some(found) = EDGES.get(edge as usize) else { return dependent };
         let dependent = dependent || self.made & found.address.load(Ordering::Relaxed) != 0;
-        self.further = dependent && !found.loads.load(Ordering::Relaxed);
+        self.further = dependent && !found.first_alone.load(Ordering::Relaxed);
         self.go_on(found);
         dependent
+    }
+
+    /// Whether one of the registers of an address has been made of the last load.
+    #[inline(always)]
+    pub fn is_made(&self, address: u16) -> bool {
+        self.made & Set::from(address) != 0
+    }
+
+    /// A load has been done, of which these are made.
+    #[inline(always)]
+    pub fn set(&mut self, made: u32) {
+        self.made = Set::from(made);
     }
 
     /// A block without accesses has run.
@@ -155,38 +227,38 @@ pub struct BlockPlan {
 impl BlockPlan {
     /// Plans a block.
     pub fn of(instructions: &[Registers]) -> BlockPlan {
-        let plans = plan(instructions);
-        let accesses = plans
-            .accesses
-            .into_iter()
-            .map(|(dependent, plan)| Access { dependent, edge: plan.map_or(NO_EDGE, number) });
-        BlockPlan { accesses: accesses.collect(), edge: plans.block.map_or(NO_EDGE, number) }
+        let Plans { accesses, block } = plan(instructions);
+        BlockPlan { accesses, edge: block.map_or(NO_EDGE, number) }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Plans {
-    /// For each instruction: whether its first access depends on a load of the same block, and its plan.
-    accesses: Vec<(bool, Option<Plan>)>,
+    /// For each instruction.
+    accesses: Vec<Access>,
     block: Option<Plan>,
 }
 
 fn plan(instructions: &[Registers]) -> Plans {
-    let mut accesses: Vec<(bool, Option<Plan>)> = vec![(false, None); instructions.len()];
+    let mut accesses = vec![Access::default(); instructions.len()];
+    // What an instruction does behind its own load does not depend on that.
+    let none = |one: &Registers| {
+        let first_alone = one.loads && (one.stores || one.conditional);
+        let updates = first_alone && !one.conditional;
+        Plan { first_alone, updates, ..Plan::NEITHER }
+    };
     let mut before = Before::new();
     let mut since_load = None;
-    for (one, (dependent, plan)) in instructions.iter().zip(&mut accesses) {
-        let of_before = match since_load {
+    for (one, access) in instructions.iter().zip(&mut accesses) {
+        let address = match since_load {
             Some(made) => {
-                *dependent = one.address & made != 0;
+                access.dependent = one.address & made != 0;
                 0
             }
             None => before.of(one.address),
         };
-        // What an instruction does behind its own load does not depend on that.
-        let further = one.loads && (one.stores || one.conditional);
-        if of_before != 0 || *dependent && further {
-            *plan = Some(Plan { address: of_before, loads: one.loads, ..Plan::NEITHER });
+        if address != 0 || access.dependent && none(one).first_alone {
+            access.plan = Some(Plan { address, ..none(one) });
         }
         match &mut since_load {
             _ if one.loads => since_load = Some(made_by(one)),
@@ -202,14 +274,14 @@ fn plan(instructions: &[Registers]) -> Plans {
         if one.loads {
             let rest = &instructions[number + 1..];
             let made = rest.iter().fold(made_by(one), |made, one| passed_on(one, made));
-            let plan = accesses[number].1.get_or_insert(Plan { loads: true, ..Plan::NEITHER });
+            let plan = accesses[number].plan.get_or_insert_with(|| none(one));
             (plan.kept, plan.set) = (0, made & !FLAGS);
         }
     }
     let mut block = None;
     if let (None, Some((kept, moves))) = (first, before.change()) {
         let store = instructions.iter().rposition(|one| one.stores && !one.conditional);
-        let at = store.map_or(&mut block, |store| &mut accesses[store].1);
+        let at = store.map_or(&mut block, |store| &mut accesses[store].plan);
         let plan = at.get_or_insert(Plan::NEITHER);
         (plan.kept, plan.moves) = (kept, moves);
     }
@@ -306,15 +378,29 @@ mod tests {
             accesses
                 .filter(|(one, _)| one.loads || one.stores)
                 .map(|(_, access)| {
-                    if access.edge == NO_EDGE {
-                        access.dependent
-                    } else {
-                        followed.access(access.edge, access.dependent)
-                    }
+                    // By both ways, which have to agree.
+                    let mut told = followed;
+                    let by_edge = follow(&mut followed, access.edge_way(), access.dependent);
+                    let by_way = follow(&mut told, access.way(), access.dependent);
+                    assert_eq!((by_way, told.made), (by_edge, followed.made));
+                    by_way
                 })
                 .collect()
         };
         blocks.iter().map(one).collect()
+    }
+
+    /// The first access of an instruction, as the callbacks do it.
+    fn follow(followed: &mut Followed, way: Way, dependent: bool) -> bool {
+        match way {
+            Way::None => dependent,
+            Way::Told(Told { address, set, .. }) => {
+                let dependent = dependent || followed.is_made(address);
+                set.inspect(|set| followed.set(*set));
+                dependent
+            }
+            Way::Edge(edge) => followed.access(edge, dependent),
+        }
     }
 
     const CHASE: &[u8] = &[0x48, 0x8b, 0x00]; // mov (%rax),%rax
@@ -371,11 +457,14 @@ mod tests {
     fn an_update_depends_by_its_load_alone_and_so_do_repetitions() {
         let plan = BlockPlan::of(&registers(&[LOAD, UPDATE_AT]));
         let mut followed = Followed::default();
-        assert!(followed.access(plan.accesses[1].edge, plan.accesses[1].dependent));
+        let update = &plan.accesses[1];
+        assert!(matches!(update.way(), Way::Told(Told { updates: true, .. })));
+        assert!(follow(&mut followed, update.edge_way(), update.dependent));
         assert!(!followed.further, "its store");
         let plan = BlockPlan::of(&registers(&[REPEAT]));
         let mut followed = Followed { made: Registers::of(REPEAT).address, further: false };
-        assert!(followed.access(plan.accesses[0].edge, plan.accesses[0].dependent));
+        let repeat = &plan.accesses[0];
+        assert!(follow(&mut followed, repeat.way(), repeat.dependent));
         assert!(!followed.further);
     }
 
@@ -383,17 +472,20 @@ mod tests {
     fn what_may_load_nothing_leaves_what_was_loaded_before() {
         let plan = plan(&registers(&[LOAD, REPEAT]));
         let sets: Vec<Option<Set>> =
-            plan.accesses.iter().map(|(_, plan)| plan.as_ref().map(|plan| plan.set)).collect();
+            plan.accesses.iter().map(|one| one.plan.as_ref().map(|plan| plan.set)).collect();
         assert_eq!(sets, [Some(Registers::of(CHASE).address), Some(0)]);
     }
 
     #[test]
     fn a_loop_that_moves_nothing_costs_no_callback() {
-        let plan = plan(&registers(&[NEXT, JUMP]));
-        assert_eq!(plan, Plans { accesses: vec![(false, None); 2], block: None });
-        let plan = super::plan(&registers(&[STORE, NEXT, JUMP]));
-        let address = Registers::of(STORE).address;
-        let looked_at = Plan { address, ..Plan::NEITHER };
-        assert_eq!(plan.accesses, [(false, Some(looked_at)), (false, None), (false, None)]);
+        let nothing = Access::default();
+        let plans = plan(&registers(&[NEXT, JUMP]));
+        assert_eq!(plans, Plans { accesses: vec![nothing.clone(), nothing.clone()], block: None });
+        let plans = plan(&registers(&[STORE, NEXT, JUMP]));
+        let address = Registers::of(STORE).address as u16;
+        let told = Told { address, set: None, updates: false };
+        assert_eq!(plans.accesses[0].way(), Way::Told(told));
+        assert_eq!(plans.accesses[1..], [nothing.clone(), nothing]);
+        assert_eq!(plans.block, None);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, sections 2.1.1
 //! (legacy prefixes), 2.2.1 (REX), 2.3.5 (VEX) and 2.7.1 (EVEX), and the pages of LOCK, XCHG, REP, SYSCALL, MFENCE,
-//! SFENCE and MOVNT.
+//! SFENCE, MOVNT,
+//! CLFLUSH, CLFLUSHOPT and CLWB.
 
 /// What an instruction is beside its accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,6 +19,19 @@ pub struct Traits {
     pub non_temporal: bool,
     /// It is a fence, of stores alone (SFENCE) or not (MFENCE).
     pub fence: Option<Fence>,
+    /// It flushes a line from the caches.
+    pub flush: Option<Flush>,
+}
+
+/// How an instruction flushes a line: its place in [`crate::capture::FLUSHES`], from 1 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flush {
+    /// CLFLUSH.
+    InOrder = 1,
+    /// CLFLUSHOPT.
+    InNoOrder = 2,
+    /// CLWB.
+    Keeping = 3,
 }
 
 /// Which accesses a fence orders.
@@ -32,13 +46,14 @@ pub enum Fence {
 impl Traits {
     /// The traits of the instruction that `bytes` begins with.
     pub fn of(bytes: &[u8]) -> Traits {
-        let (mut lock, mut repeat) = (false, false);
+        let (mut lock, mut repeat, mut narrow) = (false, false, false);
         let mut rest = bytes;
         while let Some((byte, after)) = rest.split_first() {
             match byte {
                 0xf0 => lock = true,
                 0xf2 | 0xf3 => repeat = true,
-                0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x66 | 0x67 | 0x40..=0x4f => {}
+                0x66 => narrow = true,
+                0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x67 | 0x40..=0x4f => {}
                 _ => break,
             }
             rest = after;
@@ -60,8 +75,15 @@ impl Traits {
         let non_temporal = moves && modrm >> 6 != 3;
         // The whole byte behind the opcode says which; forms with memory are others.
         let fence = match rest {
-            [0x0f, 0xae, 0xf0..=0xf7, ..] if !repeat => Some(Fence::All),
-            [0x0f, 0xae, 0xf8..=0xff, ..] if !repeat => Some(Fence::Stores),
+            [0x0f, 0xae, 0xf0..=0xf7, ..] if !repeat && !narrow => Some(Fence::All),
+            [0x0f, 0xae, 0xf8..=0xff, ..] if !repeat && !narrow => Some(Fence::Stores),
+            _ => None,
+        };
+        let flush = match (rest, narrow) {
+            ([0x0f, 0xae, modrm, ..], _) if repeat || modrm >> 6 == 3 => None,
+            ([0x0f, 0xae, modrm, ..], false) if modrm >> 3 & 7 == 7 => Some(Flush::InOrder),
+            ([0x0f, 0xae, modrm, ..], true) if modrm >> 3 & 7 == 7 => Some(Flush::InNoOrder),
+            ([0x0f, 0xae, modrm, ..], true) if modrm >> 3 & 7 == 6 => Some(Flush::Keeping),
             _ => None,
         };
         Traits {
@@ -70,6 +92,7 @@ impl Traits {
             system_call,
             non_temporal,
             fence,
+            flush,
         }
     }
 }
@@ -86,6 +109,7 @@ mod tests {
         let plain = Traits::default();
         let streams = Traits { non_temporal: true, ..Traits::default() };
         let fence = |fence| Traits { fence: Some(fence), ..Traits::default() };
+        let flush = |flush| Traits { flush: Some(flush), ..Traits::default() };
         for (bytes, expected) in [
             (&[0xf0, 0x48, 0x0f, 0xb1, 0x0f][..], atomic), // lock cmpxchg %rcx,(%rdi)
             (&[0x87, 0x07], atomic),                       // xchg %eax,(%rdi)
@@ -109,7 +133,11 @@ mod tests {
             (&[0x0f, 0xae, 0xf0], fence(Fence::All)),      // mfence
             (&[0x0f, 0xae, 0xf8], fence(Fence::Stores)),   // sfence
             (&[0x0f, 0xae, 0xe8], plain),                  // lfence
-            (&[0x0f, 0xae, 0x3f], plain),                  // clflush (%rdi)
+            (&[0x0f, 0xae, 0x3f], flush(Flush::InOrder)),  // clflush (%rdi)
+            (&[0x66, 0x41, 0x0f, 0xae, 0x38], flush(Flush::InNoOrder)), // clflushopt (%r8)
+            (&[0x66, 0x0f, 0xae, 0x37], flush(Flush::Keeping)), // clwb (%rdi)
+            (&[0x0f, 0xae, 0x37], plain),                  // xsaveopt (%rdi)
+            (&[0x66, 0x0f, 0xae, 0xf7], plain),            // tpause %edi
             (&[0xf3, 0x0f, 0xae, 0xf0], plain),            // umonitor %rax
             (&[], plain),
         ] {

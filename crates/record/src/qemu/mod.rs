@@ -7,6 +7,7 @@
 mod api;
 mod death;
 mod dependences;
+mod flushes;
 mod instruction;
 mod places;
 mod registers;
@@ -19,10 +20,11 @@ use crate::publish::{LogWriter, Urgency};
 use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
-use api::{Api, Block, Info, Instruction, PluginId};
-use dependences::{BlockPlan, EDGE_BITS, NO_EDGE};
-use instruction::{Fence, Traits};
-use registers::Registers;
+use api::{AccessCallback, Api, Block, BlockCallback, Info, Instruction, PluginId};
+use dependences::{Access, BlockPlan, EDGE_BITS, NO_EDGE, Told, Way};
+use flushes::Place;
+use instruction::{Fence, Flush, Traits};
+use registers::{Registers, operand};
 use serde_json::json;
 use std::cell::Cell;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
@@ -31,9 +33,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use tierscope_workload::Call;
 use tierscope_workload::OpKind;
-use tierscope_workload::op::{FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_NON_TEMPORAL, FLAG_STORES};
-use tierscope_workload::{Call, SiteGrain};
+use tierscope_workload::op::{
+    FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES,
+};
 
 /// Failure of [`qemu_plugin_install`].
 const FAILED: c_int = 1;
@@ -251,8 +255,8 @@ extern "C" fn on_translate(_id: PluginId, block: Block) {
 fn instrument(api: &Api, block: Block) {
     let count = (api.tb_n_insns)(block);
     let grain = sites::grain();
-    let mut repeated = None;
-    let instructions: Vec<(Instruction, Traits, Registers)> = (0..count)
+    let (mut repeated, mut code) = (None, Vec::with_capacity(count));
+    let instructions: Vec<(Instruction, Traits)> = (0..count)
         .map(|index| {
             let instruction = (api.tb_get_insn)(block, index);
             if GUEST_BASE.load(Ordering::Relaxed) == u64::MAX {
@@ -262,38 +266,43 @@ fn instrument(api: &Api, block: Block) {
             let length = api.instruction_bytes(instruction, &mut bytes);
             let bytes = &bytes[..length];
             give_marks(api, instruction, (count - 1 - index) as u64, bytes);
-            (instruction, Traits::of(bytes), Registers::of(bytes))
+            let traits = Traits::of(bytes);
+            code.push(flushes::One {
+                next: (api.insn_vaddr)(instruction).wrapping_add(length as u64),
+                flush: traits.flush,
+                operand: operand(bytes),
+                registers: Registers::of(bytes),
+            });
+            (instruction, traits)
         })
         .collect();
-    let registers: Vec<Registers> =
-        instructions.iter().map(|(_, _, registers)| *registers).collect();
+    let registers: Vec<Registers> = code.iter().map(|one| one.registers).collect();
     let plan = BlockPlan::of(&registers);
-    let all = instructions.into_iter().zip(&plan.accesses).enumerate();
-    for (index, ((instruction, traits, _), access)) in all {
+    let flushes = flushes::plan(&code);
+    let all = instructions.into_iter().zip(&plan.accesses).zip(flushes).enumerate();
+    for (index, (((instruction, traits), access), (anchor, flushed))) in all {
         if traits.repeated && index + 1 == count {
             repeated = Some((api.insn_vaddr)(instruction));
         }
         let before_end = (count - 1 - index) as u64;
         if let Some(fence) = traits.fence {
             let flags = if fence == Fence::Stores { FLAG_STORES } else { 0 };
-            let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
+            let data = Noted { before_end, flags }.data() as *mut c_void;
             (api.register_vcpu_insn_exec_cb)(instruction, on_fence, api::NO_REGISTERS, data);
         }
+        let site = grain.map(|grain| {
+            let address = (api.insn_vaddr)(instruction);
+            sites::index_at(grain, address, GUEST_BASE.load(Ordering::Relaxed))
+        });
+        if let (Some(site), true) = (site, traits.system_call || traits.flush.is_some()) {
+            let data = site as usize as *mut c_void;
+            (api.register_vcpu_insn_exec_cb)(instruction, on_site, api::NO_REGISTERS, data);
+        }
+        if let (Some(flush), Some(place)) = (traits.flush, flushed) {
+            note_flush(api, instruction, before_end, flush, place);
+        }
         let flags = flags_of_traits(traits) | if access.dependent { FLAG_DEPENDENT } else { 0 };
-        let noted = Noted { before_end, flags, edge: access.edge };
-        if let Some(grain) = grain {
-            note_accesses_at(api, grain, instruction, noted, traits.system_call);
-            continue;
-        }
-        // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
-        let (none, both) = (api::NO_REGISTERS, api::READS_AND_WRITES);
-        if access.edge == NO_EDGE {
-            let data = (before_end | u64::from(flags) << FLAGS_SHIFT) as *mut c_void;
-            (api.register_vcpu_mem_cb)(instruction, on_access, none, both, data);
-        } else {
-            let data = noted.data() as *mut c_void;
-            (api.register_vcpu_mem_cb)(instruction, on_followed_access, none, both, data);
-        }
+        note_accesses(api, instruction, Noted { before_end, flags }, access, anchor, site);
     }
     if plan.edge != NO_EDGE {
         let data = plan.edge as usize as *mut c_void;
@@ -302,58 +311,115 @@ fn instrument(api: &Api, block: Block) {
     count_instructions(api, block, count as u64, repeated);
 }
 
-/// What the callback of an access is told that has a site, or that registers are followed through.
+/// What the callback of an access is told in any case, in the lowest bits of its user data.
 #[derive(Clone, Copy)]
 struct Noted {
     /// Instructions to the block's end, which has 512 at most (`TCG_MAX_INSNS` in QEMU's `tcg.h`).
     before_end: u64,
     flags: u8,
-    /// See [`dependences`].
-    edge: u32,
 }
 
-/// In user data, flags of accesses, edges and sites begin here.
-const NOTED_FLAGS_SHIFT: u32 = 10;
+/// In user data, flags of accesses begin here.
+const FLAGS_SHIFT: u32 = 10;
+/// Behind the flags are, either, registers of the address and those that are made of a load.
+const ADDRESS_SHIFT: u32 = 14;
+const SET_SHIFT: u32 = 32;
+/// Or an edge ([`dependences`]), a site, and the number of an anchor ([`flushes`]) from 1 on.
 const EDGE_SHIFT: u32 = 14;
 const SITE_SHIFT: u32 = EDGE_SHIFT + EDGE_BITS;
+const ANCHOR_SHIFT: u32 = 56;
 
 impl Noted {
     fn data(self) -> u64 {
-        debug_assert!(self.before_end >> NOTED_FLAGS_SHIFT == 0 && self.flags < 16);
-        self.before_end
-            | u64::from(self.flags) << NOTED_FLAGS_SHIFT
-            | u64::from(self.edge) << EDGE_SHIFT
+        debug_assert!(self.before_end >> FLAGS_SHIFT == 0 && self.flags < 16);
+        self.before_end | u64::from(self.flags) << FLAGS_SHIFT
     }
 
     #[inline(always)]
     fn of(data: u64) -> Noted {
         Noted {
-            before_end: data & ((1 << NOTED_FLAGS_SHIFT) - 1),
-            flags: (data >> NOTED_FLAGS_SHIFT & 15) as u8,
-            edge: (data >> EDGE_SHIFT) as u32 & ((1 << EDGE_BITS) - 1),
+            before_end: data & ((1 << FLAGS_SHIFT) - 1),
+            flags: (data >> FLAGS_SHIFT & 15) as u8,
         }
     }
 }
 
-/// Makes an instruction note its accesses with its site, and a call of the system with its own.
-fn note_accesses_at(
+#[inline(always)]
+fn site_of(data: u64) -> u32 {
+    (data >> SITE_SHIFT) as u32 & ((1 << (ANCHOR_SHIFT - SITE_SHIFT)) - 1)
+}
+
+#[inline(always)]
+fn edge_of(data: u64) -> u32 {
+    (data >> EDGE_SHIFT) as u32 & ((1 << EDGE_BITS) - 1)
+}
+
+/// Makes an instruction note its accesses, with its site where there is one.
+fn note_accesses(
     api: &Api,
-    grain: SiteGrain,
     instruction: Instruction,
     noted: Noted,
-    calls_system: bool,
+    access: &Access,
+    anchor: Option<usize>,
+    site: Option<u32>,
 ) {
-    let address = (api.insn_vaddr)(instruction);
-    let index = sites::index_at(grain, address, GUEST_BASE.load(Ordering::Relaxed));
-    let none = api::NO_REGISTERS;
-    if calls_system {
-        let data = index as usize as *mut c_void;
-        (api.register_vcpu_insn_exec_cb)(instruction, on_site, none, data);
-    }
-    let data = noted.data() | u64::from(index) << SITE_SHIFT;
-    let both = api::READS_AND_WRITES;
-    (api.register_vcpu_mem_cb)(instruction, on_sited_access, none, both, data as *mut c_void);
+    let way = if site.is_some() || anchor.is_some() { access.edge_way() } else { access.way() };
+    let (callback, further): (AccessCallback, u64) = match way {
+        Way::None => (on_access, 0),
+        Way::Edge(edge) => (on_followed_access, u64::from(edge) << EDGE_SHIFT),
+        Way::Told(Told { address, set: None, .. }) => {
+            (on_reading_access, u64::from(address) << ADDRESS_SHIFT)
+        }
+        Way::Told(Told { address: 0, set: Some(set), updates: false }) => {
+            (on_setting_access, u64::from(set) << SET_SHIFT)
+        }
+        Way::Told(Told { address, set: Some(set), updates }) => {
+            let address = u64::from(address) << ADDRESS_SHIFT;
+            (
+                if updates { on_update } else { on_linking_access },
+                address | u64::from(set) << SET_SHIFT,
+            )
+        }
+    };
+    let callback = match (anchor, site) {
+        (Some(_), _) => on_anchored_access,
+        (None, Some(_)) => on_sited_access,
+        (None, None) => callback,
+    };
+    let anchor = anchor.map_or(0, |anchor| (anchor as u64 + 1) << ANCHOR_SHIFT);
+    let site = u64::from(site.unwrap_or(sites::NO_INDEX)) << SITE_SHIFT;
+    let data = (noted.data() | further | site | anchor) as *mut c_void;
+    // One callback for both: QEMU 7.2 confuses callbacks for reads with those for writes.
+    let (none, both) = (api::NO_REGISTERS, api::READS_AND_WRITES);
+    (api.register_vcpu_mem_cb)(instruction, callback, none, both, data);
 }
+
+/// Makes a flush note itself, where its address is known, and that it was there, where not.
+fn note_flush(api: &Api, instruction: Instruction, before_end: u64, flush: Flush, place: Place) {
+    let flags = match flush {
+        Flush::InOrder => FLAG_ORDERED,
+        Flush::InNoOrder => 0,
+        Flush::Keeping => FLAG_KEEP,
+    };
+    let noted = Noted { before_end, flags };
+    let (callback, data): (BlockCallback, u64) = match place {
+        // An address of a program has no more bits than there are left.
+        Place::At(address) if address >> (64 - FLUSHED_SHIFT) == 0 => {
+            (on_flush_at, noted.data() | address << FLUSHED_SHIFT)
+        }
+        Place::Behind { anchor, bytes } => {
+            let bytes = u64::from(bytes as u32) << BEHIND_SHIFT;
+            (on_flush_behind, noted.data() | (anchor as u64) << FLUSHED_SHIFT | bytes)
+        }
+        _ => (on_flush, Noted { before_end, flags: flush as u8 }.data()),
+    };
+    let data = data as *mut c_void;
+    (api.register_vcpu_insn_exec_cb)(instruction, callback, api::NO_REGISTERS, data);
+}
+
+/// In a flush's user data its address begins here, or the number of an anchor, and further above how far behind it is.
+const FLUSHED_SHIFT: u32 = 14;
+const BEHIND_SHIFT: u32 = 32;
 
 /// Flags of an instruction's accesses. Those of loads mean nothing where it stores past the caches: it has none.
 fn flags_of_traits(traits: Traits) -> u8 {
@@ -366,19 +432,38 @@ fn flags_of_traits(traits: Traits) -> u8 {
 extern "C" fn on_sited_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     // SAFETY: the slot is the running thread's own.
-    unsafe { Slot::enter_site(slot(thread), (data >> SITE_SHIFT) as u32) };
-    let noted = Noted::of(data);
-    if noted.edge == NO_EDGE {
-        let plain = noted.before_end | u64::from(noted.flags) << FLAGS_SHIFT;
-        on_access(thread, info, address, plain as *mut c_void);
+    unsafe { Slot::enter_site(slot(thread), site_of(data)) };
+    if edge_of(data) == NO_EDGE {
+        note(thread, info, address, Noted::of(data));
     } else {
         on_followed_access(thread, info, address, data as *mut c_void);
     }
 }
 
-/// An access happens by which registers are followed.
+/// An access happens from which flushes behind it are reckoned.
+extern "C" fn on_anchored_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let bits = data as u64;
+    let anchor = (bits >> ANCHOR_SHIFT) as usize - 1;
+    // SAFETY: the slot is the running thread's own.
+    unsafe {
+        let slot = slot(thread);
+        // Of the pieces of an access the first is where it begins.
+        if !Slot::has_noted(slot, Noted::of(bits).before_end)
+            && let Some(known) = (*slot).anchors.get_mut(anchor)
+        {
+            *known = address;
+        }
+    }
+    match (site_of(bits), edge_of(bits)) {
+        (sites::NO_INDEX, NO_EDGE) => note(thread, info, address, Noted::of(bits)),
+        (sites::NO_INDEX, _) => on_followed_access(thread, info, address, data),
+        _ => on_sited_access(thread, info, address, data),
+    }
+}
+
+/// An access happens that changes what is known of registers, in a way that an edge says.
 extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    let Noted { before_end, flags, edge } = Noted::of(data as u64);
+    let Noted { before_end, flags } = Noted::of(data as u64);
     let dependent = flags & FLAG_DEPENDENT != 0;
     // SAFETY: the slot is the running thread's own.
     let dependent = unsafe {
@@ -387,12 +472,59 @@ extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: 
         if Slot::has_noted(slot, before_end) {
             followed.further
         } else {
-            followed.access(edge, dependent)
+            followed.access(edge_of(data as u64), dependent)
         }
     };
-    let flags = flags & !FLAG_DEPENDENT | if dependent { FLAG_DEPENDENT } else { 0 };
-    let plain = before_end | u64::from(flags) << FLAGS_SHIFT;
-    on_access(thread, info, address, plain as *mut c_void);
+    let flags = flags & !FLAG_DEPENDENT | flag_of(dependent);
+    note(thread, info, address, Noted { before_end, flags });
+}
+
+/// An access happens whose address may have been made of the last load, before the block.
+extern "C" fn on_reading_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    let mut noted = Noted::of(data);
+    // SAFETY: the slot is the running thread's own.
+    let followed = unsafe { &(*slot(thread)).followed };
+    noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
+    note(thread, info, address, noted);
+}
+
+/// The last load of a block happens.
+extern "C" fn on_setting_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    // SAFETY: the slot is the running thread's own.
+    unsafe { (*slot(thread)).followed.set((data >> SET_SHIFT) as u32) };
+    note(thread, info, address, Noted::of(data));
+}
+
+/// Both: the last load of a block, and the first. Pieces of it are joined, and the first says for all whether
+/// it depends on the load before.
+extern "C" fn on_linking_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let data = data as u64;
+    let mut noted = Noted::of(data);
+    // SAFETY: the slot is the running thread's own.
+    let followed = unsafe { &mut (*slot(thread)).followed };
+    noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
+    followed.set((data >> SET_SHIFT) as u32);
+    note(thread, info, address, noted);
+}
+
+/// The same of an instruction that stores, too: that store does not depend on its own load.
+extern "C" fn on_update(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let known = KINDS_AND_SIZES.get(info as usize).map_or(0, |k| k.load(Ordering::Relaxed));
+    let known = if known == 0 { kind_and_size(info) } else { known };
+    // An atomic one is a load to begin with, of which the rest is seen to where it is noted.
+    if known as u8 == STORE as u8 {
+        let mut noted = Noted::of(data as u64);
+        noted.flags &= !FLAG_DEPENDENT;
+        return note(thread, info, address, noted);
+    }
+    on_linking_access(thread, info, address, data);
+}
+
+#[inline(always)]
+fn flag_of(dependent: bool) -> u8 {
+    FLAG_DEPENDENT * u8::from(dependent)
 }
 
 /// A block begins to run that has no access, and moves values between registers.
@@ -450,9 +582,6 @@ fn count_instructions(api: &Api, block: Block, count: u64, repeated: Option<u64>
     }
 }
 
-/// In an access's user data, flags begin here; below is the distance to the block's end.
-const FLAGS_SHIFT: u32 = 40;
-
 /// A block begins to run.
 extern "C" fn on_block(thread: c_uint, data: *mut c_void) {
     // SAFETY: the slot is the running thread's own.
@@ -469,41 +598,72 @@ extern "C" fn on_repeated(thread: c_uint, data: *mut c_void) {
 
 /// A fence is about to run.
 extern "C" fn on_fence(thread: c_uint, data: *mut c_void) {
-    let data = data as u64;
-    let low = u32::from(OpKind::Fence as u8) | flags_of(data);
+    let Noted { before_end, flags } = Noted::of(data as u64);
+    let low = u32::from(OpKind::Fence as u8) | u32::from(flags) << 8;
     // SAFETY: the slot is the running thread's own.
-    unsafe { Slot::access(slot(thread), data as u32, low, 0) };
+    unsafe { Slot::access(slot(thread), before_end as u32, low, 0) };
 }
 
-/// An access happens. The usual case makes no call, so that it needs no registers saved.
-extern "C" fn on_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+/// A flush of a line is about to run whose address is not known: it becomes an instruction that tells the host.
+extern "C" fn on_flush(thread: c_uint, data: *mut c_void) {
+    let Noted { before_end, flags } = Noted::of(data as u64);
+    let low = u32::from(OpKind::Compute as u8) | u32::from(flags) << 8;
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::access(slot(thread), before_end as u32, low, 0) };
+}
+
+/// A flush of the line at an address that its instruction has is about to run.
+extern "C" fn on_flush_at(thread: c_uint, data: *mut c_void) {
     let data = data as u64;
+    note_flushed(thread, Noted::of(data), data >> FLUSHED_SHIFT);
+}
+
+/// A flush of a line that is so far behind an access is about to run.
+extern "C" fn on_flush_behind(thread: c_uint, data: *mut c_void) {
+    let data = data as u64;
+    let anchor = data >> FLUSHED_SHIFT & ((1 << (BEHIND_SHIFT - FLUSHED_SHIFT)) - 1);
+    // SAFETY: the slot is the running thread's own.
+    let known = unsafe { (*slot(thread)).anchors.get(anchor as usize).copied() };
+    let bytes = (data >> BEHIND_SHIFT) as i32;
+    note_flushed(thread, Noted::of(data), known.unwrap_or(0).wrapping_add_signed(bytes.into()));
+}
+
+fn note_flushed(thread: c_uint, noted: Noted, address: u64) {
+    let low = u32::from(OpKind::Flush as u8) | u32::from(noted.flags) << 8;
+    // SAFETY: the slot is the running thread's own.
+    unsafe { Slot::access(slot(thread), noted.before_end as u32, low, address) };
+}
+
+/// An access happens.
+extern "C" fn on_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    note(thread, info, address, Noted::of(data as u64));
+}
+
+/// Notes an access. The usual case makes no call, so that it needs no registers saved.
+#[inline(always)]
+fn note(thread: c_uint, info: u32, address: u64, noted: Noted) {
     let known = KINDS_AND_SIZES.get(info as usize).map_or(0, |k| k.load(Ordering::Relaxed));
+    let (before_end, flags) = (noted.before_end as u32, u32::from(noted.flags) << 8);
     if known == 0 || known & STORES_TOO != 0 {
-        return unusual_access(thread, info, address, data);
+        return unusual_access(thread, info, address, before_end, flags);
     }
     // SAFETY: the slot is the running thread's own.
-    unsafe { Slot::access(slot(thread), data as u32, known | flags_of(data), address) };
-}
-
-#[inline(always)]
-fn flags_of(data: u64) -> u32 {
-    (data >> (FLAGS_SHIFT - 8)) as u32
+    unsafe { Slot::access(slot(thread), before_end, known | flags, address) };
 }
 
 /// An access of a sort that comes for the first time, or that is a load and a store.
 #[cold]
 #[inline(never)]
-extern "C" fn unusual_access(thread: c_uint, info: u32, address: u64, data: u64) {
+fn unusual_access(thread: c_uint, info: u32, address: u64, before_end: u32, flags: u32) {
     let kind_and_size = kind_and_size(info);
-    let low = kind_and_size & !STORES_TOO | flags_of(data);
+    let low = kind_and_size & !STORES_TOO | flags;
     // SAFETY: the slot is the running thread's own.
     unsafe {
-        Slot::access(slot(thread), data as u32, low, address);
+        Slot::access(slot(thread), before_end, low, address);
         if kind_and_size & STORES_TOO != 0 {
             // Its address does not depend on its own load.
             let low = low & !(u32::from(FLAG_DEPENDENT) << 8);
-            Slot::access(slot(thread), data as u32, low ^ u32::from(LOAD ^ STORE), address);
+            Slot::access(slot(thread), before_end, low ^ u32::from(LOAD ^ STORE), address);
         }
     }
 }

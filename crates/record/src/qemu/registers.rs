@@ -10,27 +10,28 @@
 //! byte names is taken to be read, and the register of its `reg` field to be made of all that.
 //! Branches pass nothing on: processors run ahead of them.
 
-/// A set of registers: of general ones that of number *n* has bit *n*, of vector ones bit 32 + *n*.
+/// A set of registers: of general ones that of number *n* has bit *n*, of vector ones bit 16 + *n*.
 pub type Set = u64;
 
 const RAX: Set = 1;
 const RCX: Set = 1 << 1;
 const RDX: Set = 1 << 2;
 const RBX: Set = 1 << 3;
-const RSP: Set = 1 << 4;
+/// The stack pointer.
+pub const RSP: Set = 1 << 4;
 const RBP: Set = 1 << 5;
 const RSI: Set = 1 << 6;
 const RDI: Set = 1 << 7;
 const R11: Set = 1 << 11;
-/// The status flags.
-pub const FLAGS: Set = 1 << 16;
-/// The registers of x87 and MMX, which are the same, as one.
-const X87: Set = 1 << 17;
-/// The first of eight mask registers.
-const MASK_SHIFT: u32 = 24;
 /// The first of 32 vector registers.
-const VECTOR_SHIFT: u32 = 32;
+const VECTOR_SHIFT: u32 = 16;
 const VECTORS: Set = 0xffff_ffff << VECTOR_SHIFT;
+/// The status flags.
+pub const FLAGS: Set = 1 << 48;
+/// The registers of x87 and MMX, which are the same, as one.
+const X87: Set = 1 << 49;
+/// The first of eight mask registers.
+const MASK_SHIFT: u32 = 50;
 
 /// A value that an instruction makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub struct Registers {
     pub stores: bool,
     /// It may as well do neither: a repeated string instruction, which may repeat no time, or one of masked elements.
     pub conditional: bool,
+    /// General registers that it changes into what is made of nothing but themselves.
+    pub steps: Set,
     /// Values that it makes, of what registers had before it; `to` of none overlap.
     pub flows: [Flow; 3],
     count: usize,
@@ -72,6 +75,11 @@ impl Registers {
             flow.from &= !RSP;
         }
         found
+    }
+
+    /// All registers that it writes.
+    pub fn written(&self) -> Set {
+        self.flows.iter().fold(self.steps, |all, flow| all | flow.to)
     }
 
     fn flow(&mut self, to: Set, value: Value) {
@@ -118,6 +126,80 @@ enum Map {
     Of38,
     Of3a,
     Unknown,
+}
+
+/// An operand in memory, as the instruction's bytes tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// The base, or none.
+    pub base: Set,
+    /// The index, or none, and its power of two.
+    pub index: Set,
+    pub scale: u8,
+    pub displacement: i32,
+    /// The displacement counts from the next instruction.
+    pub is_relative: bool,
+    /// The instruction accesses this operand, in any case, and before any other memory.
+    pub is_first: bool,
+}
+
+/// The operand of the instruction that `bytes` are; `None` where there is none, or where further things than base,
+/// index and displacement form its address.
+pub fn operand(bytes: &[u8]) -> Option<Operand> {
+    let decoder = Decoder::new(bytes);
+    let has_modrm = match (decoder.map, decoder.opcode) {
+        (Map::One, 0x00..=0x3f) => decoder.opcode & 7 < 4,
+        (Map::One, opcode) => matches!(
+            opcode,
+            0x63 | 0x69 | 0x6b | 0x80..=0x8f | 0xc0 | 0xc1 | 0xc6 | 0xc7 | 0xd0..=0xd3 | 0xf6 | 0xf7 | 0xfe | 0xff
+        ),
+        (Map::Two, opcode) => matches!(
+            opcode,
+            0x10..=0x17 | 0x28..=0x2b | 0x40..=0x4f | 0x51..=0x70 | 0x74..=0x76 | 0x7e | 0x7f | 0x90..=0x9f
+                | 0xae | 0xaf | 0xb0 | 0xb1 | 0xb6 | 0xb7 | 0xbe..=0xc1 | 0xc3 | 0xd1..=0xfe
+        ),
+        _ => false,
+    };
+    let further = bytes.iter().take_while(|byte| {
+        matches!(byte, 0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf0 | 0xf2 | 0xf3)
+    });
+    let plain = !further.into_iter().any(|prefix| matches!(prefix, 0x64 | 0x65 | 0x67));
+    if !has_modrm || !decoder.is_memory() || !plain || decoder.evex {
+        return None;
+    }
+    let (mode, rm) = (decoder.modrm() >> 6, decoder.modrm() & 7);
+    let sib = if rm == 4 { Some(*decoder.rest.get(1)?) } else { None };
+    let is_relative = mode == 0 && rm == 5;
+    let index = sib.map_or(0, |sib| match sib >> 3 & 7 | decoder.x {
+        4 => 0,
+        index => 1 << index,
+    });
+    let lacks_base = mode == 0 && sib.is_some_and(|sib| sib & 7 == 5);
+    let base = match sib {
+        _ if is_relative || lacks_base => 0,
+        Some(sib) => 1 << (sib & 7 | decoder.b),
+        None => 1 << (rm | decoder.b),
+    };
+    let rest = decoder.rest.get(1 + usize::from(sib.is_some())..)?;
+    let displacement = match mode {
+        1 => i32::from(*rest.first()? as i8),
+        0 if !is_relative && !lacks_base => 0,
+        _ => i32::from_le_bytes(*rest.first_chunk()?),
+    };
+    let flushes = decoder.map == Map::Two && decoder.opcode == 0xae;
+    // LEA, the masked store, and what takes its operand from the stack.
+    let other = match decoder.map {
+        Map::One => matches!(decoder.opcode, 0x8d | 0x8f),
+        _ => decoder.opcode == 0xf7,
+    };
+    Some(Operand {
+        base,
+        index,
+        scale: sib.map_or(0, |sib| sib >> 6),
+        displacement,
+        is_relative,
+        is_first: !flushes && !other,
+    })
 }
 
 struct Decoder<'a> {
@@ -438,13 +520,14 @@ impl<'a> Decoder<'a> {
             0x8e => _ = self.read_e(Full),
             0x8d => self.write(self.g(Full), Full, Value::of(self.operand())),
             // POP to memory, or a register.
-            0x8f => {
+            0x8f if self.digit() == 0 => {
                 self.found.loads = true;
                 self.write_e(Full, Value { from: 0, of_load: true });
             }
             0x90 if self.b == 0 => {}
             0x90..=0x97 => self.swap(RAX, self.of_opcode(Full), Full),
-            0x98 => {}
+            // CBW, CWDE, CDQE.
+            0x98 => self.found.steps = RAX,
             0x99 => self.write(RDX, Full, Value::of(RAX)),
             0x9d => {
                 self.found.loads = true;
@@ -474,7 +557,9 @@ impl<'a> Decoder<'a> {
                 self.write_flags(Value { from: RAX, of_load: true });
             }
             // MOV of a constant to a byte keeps the rest.
-            0xb0..=0xb7 => {}
+            0xb0..=0xb7 => self.found.steps = self.of_opcode(Byte),
+            // LOOP.
+            0xe0..=0xe2 => self.found.steps = RCX,
             0xb8..=0xbf => self.write(self.of_opcode(Full), Full, NOTHING),
             0xc0 | 0xc1 | 0xd0 | 0xd1 => self.shift(width, 0),
             0xd2 | 0xd3 => self.shift(width, RCX),
@@ -528,12 +613,14 @@ impl<'a> Decoder<'a> {
     /// A string instruction. What it makes of its pointers and its counter depends on these alone.
     fn string(&mut self, address: Set, loads: bool, stores: bool) {
         self.found.address = address;
+        self.found.steps = address | if self.repeated { RCX } else { 0 };
         (self.found.loads, self.found.stores) = (loads, stores);
         self.found.conditional = self.repeated;
     }
 
     fn exchange(&mut self, width: Width) {
         if self.is_memory() {
+            self.found.stores = true;
             let value = self.load();
             self.write(self.g(width), width, value);
         } else {
@@ -617,8 +704,9 @@ impl<'a> Decoder<'a> {
                 self.write_flags(value);
             }
             0x01 => match self.modrm() {
-                // XGETBV, and RDTSCP.
-                0xd0 => self.found.flow(RAX | RDX, NOTHING),
+                // XGETBV and RDPKRU, RDTSCP, SMSW.
+                0xe0..=0xe7 => self.write(self.e(Full), Full, NOTHING),
+                0xd0 | 0xee => self.found.flow(RAX | RDX, NOTHING),
                 0xf9 => self.found.flow(RAX | RDX | RCX, NOTHING),
                 _ if !self.is_memory() => {}
                 _ if matches!(self.digit(), 0 | 1 | 4) => self.store(),
@@ -791,7 +879,8 @@ impl<'a> Decoder<'a> {
             let other = if self.v.is_some() { self.v_vector() } else { g };
             other == self.e_vector(mmx)
         };
-        if same && !overwrites && !mmx && self.mask == 0 && self.cancels() {
+        let whole = !mmx && self.mask == 0 && !(self.evex && self.compares());
+        if same && !overwrites && whole && self.cancels() {
             return self.found.flow(g, NOTHING);
         }
         let kept = match self.v {
@@ -801,7 +890,23 @@ impl<'a> Decoder<'a> {
         };
         let of_mask = if self.mask == 0 { 0 } else { g | self.mask() };
         let value = self.read_e_vector(mmx).and(kept | of_mask);
-        self.found.flow(g, value);
+        let to = if self.evex && self.compares() { self.mask_of_g() } else { g };
+        self.found.flow(to, value);
+    }
+
+    /// With EVEX a mask register takes the result: PCMPGT, PCMPEQ, VCMPPS, VPTESTM, VPCMP.
+    fn compares(&self) -> bool {
+        match self.map {
+            Map::Two => matches!(self.opcode, 0x64..=0x66 | 0x74..=0x76 | 0xc2),
+            Map::Of38 => matches!(self.opcode, 0x26 | 0x27 | 0x29 | 0x37),
+            Map::Of3a => matches!(self.opcode, 0x1e | 0x1f | 0x3e | 0x3f),
+            _ => false,
+        }
+    }
+
+    /// The mask register of `reg`.
+    fn mask_of_g(&self) -> Set {
+        1 << (MASK_SHIFT + u32::from(self.digit()))
     }
 
     /// Of two equal operands the result is the same, whatever they are: XORPS, PXOR, PSUB, PCMPGT, PCMPEQ.
@@ -884,6 +989,7 @@ impl<'a> Decoder<'a> {
                 self.found.flow(to.unwrap_or(from), Value::of(from));
             }
             0x77 => {}
+            0xae => self.group_15(),
             // MASKMOVDQU.
             0xf7 => {
                 self.found =
@@ -900,7 +1006,7 @@ impl<'a> Decoder<'a> {
     /// Instructions of mask registers.
     fn masks(&mut self) {
         let of = |number: u8| 1 << (MASK_SHIFT + u32::from(number & 7));
-        let (g, e) = (of(self.digit()), of(self.modrm()));
+        let (g, e) = (self.mask_of_g(), of(self.modrm()));
         match self.opcode {
             0x90 => {
                 let value = if self.is_memory() { self.load() } else { Value::of(e) };
@@ -1015,7 +1121,7 @@ impl<'a> Decoder<'a> {
                 self.found.flow(self.g_vector(false), value);
             }
             // Choices by a fourth register, which the last byte tells.
-            0x4a..=0x4c if self.v.is_some() => {
+            0x4a..=0x4c | 0x5c..=0x5f | 0x68..=0x6f | 0x78..=0x7f if self.v.is_some() => {
                 let fourth = self.vector(self.bytes.last().map_or(0, |byte| byte >> 4));
                 let value = self.read_e_vector(false).and(self.v_vector() | fourth);
                 self.found.flow(self.g_vector(false), value);
@@ -1196,7 +1302,8 @@ mod tests {
             (&[0xc4, 0xe2, 0xf3, 0xf6, 0xc6], (0, &[(RAX | RCX, RDX | RSI, false)])), // mulx %rsi,%rcx,%rax
             (&[0xc4, 0xe3, 0xfb, 0xf0, 0xc2, 7], (0, &[(RAX, RDX, false)])), // rorx $7,%rdx,%rax
             (&[0x62, 0xf1, 0x7e, 0x48, 0x6f, 0x07], (RDI, &[(X0, 0, true)])), // vmovdqu32 (%rdi),%zmm0
-            (&[0x0f, 0x0b], (0, &[])),                                        // ud2
+            (&[0x62, 0xf3, 0x7d, 0x48, 0x3f, 0xc2, 0], (0, &[(1 << MASK_SHIFT, X0 | X2, false)])), // vpcmpeqb %zmm2,%zmm0,%k0
+            (&[0x0f, 0x0b], (0, &[])), // ud2
             (&[], (0, &[])),
         ];
         for (bytes, (address, flows)) in cases {
@@ -1221,6 +1328,8 @@ mod tests {
             (&[0xff, 0xd0], false, true, false),           // call *%rax
             (&[0xff, 0x20], true, false, false),           // jmp *(%rax)
             (&[0xc3], true, false, false),                 // ret
+            (&[0x87, 0x07], true, true, false),            // xchg %eax,(%rdi)
+            (&[0xc5, 0xf8, 0xae, 0x17], true, false, false), // vldmxcsr (%rdi)
             (&[0xa4], true, true, false),                  // movsb
             (&[0xf3, 0xa4], true, true, true),             // rep movsb
             (&[0xf3, 0xaa], false, true, true),            // rep stosb
@@ -1259,21 +1368,25 @@ mod tests {
         names.fold(0, |all, name| all | named(name))
     }
 
-    /// Where `objdump` (binutils) is there, all of the C library is compared with what it says; where it is
-    /// not, the tables above are all that is checked.
+    /// Words before a mnemonic.
+    const PREFIXES: [&str; 8] = ["rep", "repz", "repnz", "lock", "bnd", "notrack", "data16", "cs"];
+
+    /// Where `objdump` (binutils) is there, much of the C library is compared with what it says; where it is
+    /// not, which is printed, the tables above are all that is checked.
     #[test]
     fn addresses_are_of_the_registers_that_a_disassembler_names() {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-        let library = maps
-            .lines()
-            .find_map(|line| Some(&line[line.find('/')?..]).filter(|p| p.contains("/libc")));
-        let library = library.expect("this test runs with a C library");
-        let told = std::process::Command::new("objdump").args(["-dw", library]).output();
-        let Ok(told) = told.map(|told| String::from_utf8_lossy(&told.stdout).into_owned()) else {
-            return eprintln!("objdump is missing: not compared with {library}");
+        let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
+        let library = paths.into_iter().find(|path| path.contains("/libc"));
+        let told = std::process::Command::new("objdump")
+            .args(library.map_or(vec![], |it| vec!["-dw", it]))
+            .output();
+        let Some((told, library)) = told.ok().zip(library) else {
+            return eprintln!("objdump or a C library is missing: not compared");
         };
+        let told = String::from_utf8_lossy(&told.stdout);
         let mut compared = 0;
-        for line in told.lines() {
+        for line in told.lines().take(200_000) {
             let mut parts = line.split('\t').skip(1);
             let (Some(bytes), Some(text)) = (parts.next(), parts.next()) else { continue };
             let text = text.split(['#', '<']).next().unwrap_or_default();
@@ -1282,23 +1395,7 @@ mod tests {
                 .map(|byte| u8::from_str_radix(byte, 16).unwrap())
                 .collect();
             let (expected, mut words) = (between_parentheses(text), text.split_whitespace());
-            let mnemonic = words
-                .find(|word| {
-                    !matches!(
-                        *word,
-                        "rep"
-                            | "repz"
-                            | "repnz"
-                            | "lock"
-                            | "bnd"
-                            | "notrack"
-                            | "data16"
-                            | "cs"
-                            | "xacquire"
-                            | "xrelease"
-                    )
-                })
-                .unwrap_or_default();
+            let mnemonic = words.find(|word| !PREFIXES.contains(word)).unwrap_or_default();
             // No access, or one that goes by a further register.
             let touches_none = ["lea", "nop", "prefetch", "clflush", "cldemote", "clwb"];
             let bits = mnemonic.starts_with("bt") && text.contains(",(");
@@ -1314,8 +1411,11 @@ mod tests {
                 Registers::of(&bytes).address
             };
             assert_eq!(found, expected, "{bytes:02x?} {text}");
+            if let Some(told) = operand(&bytes) {
+                assert_eq!((told.base | told.index) & !RSP, expected, "{bytes:02x?} {text}");
+            }
             compared += 1;
         }
-        assert!(compared > 100_000, "{compared} instructions");
+        assert!(compared > 100_000, "{compared} instructions of {library}");
     }
 }
