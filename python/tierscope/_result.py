@@ -528,7 +528,7 @@ def _flat_queues(told: Queues | None) -> dict[str, object]:
 
 
 def _flat_kinds(name: str, kinds: Mapping[str, FaultResult]) -> dict[str, object]:
-    """The figures of calls on files, or of page faults, by kind."""
+    """The figures of calls on files and memory, or of page faults, by kind."""
     row: dict[str, object] = {}
     for kind, one in kinds.items():
         apart = ("latency_ns", "stages_ns")

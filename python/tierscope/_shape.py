@@ -348,7 +348,7 @@ class FaultResult(TypedDict):
 
 
 class CallResult(FaultResult):
-    """Calls of a kind on files, each from when it enters the kernel until it returns."""
+    """Calls of a kind on files or memory, each from when it enters the kernel until it returns."""
 
     bytes: int
 

@@ -150,9 +150,11 @@ pub struct SystemResult {
     pub code: Option<CodeResult>,
     /// Counters of the components.
     pub counters: BTreeMap<String, u64>,
-    /// Calls on files that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
+    /// Calls on files and on memory that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
     /// msync, sync, syncfs), `sync_file_range`, `copy_file_range` (sendfile from file to file, too), `splice` (sendfile
-    /// otherwise), `fallocate`, `truncate`, `rename`, `link`, `unlink`, `mkdir`, `rmdir`, `getdents` and `fadvise` (readahead, too). Absent where there were none, of sampled runs, and of replays of windows.
+    /// otherwise), `fallocate`, `truncate`, `rename`, `link`, `unlink`, `mkdir`, `rmdir`, `getdents`, `fadvise` (readahead, too) and `stat`
+    /// (access, too); `mmap` and `munmap` (brk, too), `mremap`, `mprotect`, `madvise`, `mlock` (mlock2, mlockall) and
+    /// `munlock` (munlockall). Absent where there were none, of sampled runs, and of replays of windows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallResult>,
     /// How long page faults took, from the access that needed the page until it could go on, by what they needed: `major`
@@ -670,7 +672,7 @@ pub struct Cost {
 pub struct CallResult {
     /// How many.
     pub count: u64,
-    /// Bytes that they read or wrote.
+    /// Bytes that they read or wrote of files.
     pub bytes: u64,
     /// Sum of their times, in nanoseconds.
     pub time_ns: f64,

@@ -1,4 +1,4 @@
-//! How long calls on files take, from when they enter the kernel until they return.
+//! How long calls on files and on memory take, from when they enter the kernel until they return.
 
 use super::thread::{OWNERS, owner_name};
 use super::timed::Timed;
@@ -40,10 +40,24 @@ pub(super) enum CallKind {
     Advise,
     /// stat, access.
     Stat,
+    /// mmap, and brk where it gives more.
+    Map,
+    /// munmap, and brk where it takes some away.
+    Unmap,
+    /// mremap.
+    Remap,
+    /// mprotect, pkey_mprotect.
+    Protect,
+    /// madvise.
+    AdviseMemory,
+    /// mlock, mlock2, mlockall.
+    Lock,
+    /// munlock, munlockall.
+    Unlock,
 }
 
 impl CallKind {
-    const ALL: [(CallKind, &str); 17] = [
+    const ALL: [(CallKind, &str); 24] = [
         (CallKind::Open, "open"),
         (CallKind::Read, "read"),
         (CallKind::Write, "write"),
@@ -61,9 +75,16 @@ impl CallKind {
         (CallKind::List, "getdents"),
         (CallKind::Advise, "fadvise"),
         (CallKind::Stat, "stat"),
+        (CallKind::Map, "mmap"),
+        (CallKind::Unmap, "munmap"),
+        (CallKind::Remap, "mremap"),
+        (CallKind::Protect, "mprotect"),
+        (CallKind::AdviseMemory, "madvise"),
+        (CallKind::Lock, "mlock"),
+        (CallKind::Unlock, "munlock"),
     ];
 
-    /// The kind of a call, if it is one on a file that may take long.
+    /// The kind of a call, if it is one on a file or on memory.
     pub fn of(call: &Call) -> Option<Self> {
         Some(match call {
             Call::Open { .. } => CallKind::Open,
@@ -86,6 +107,14 @@ impl CallKind {
             Call::ReadDirectory { .. } => CallKind::List,
             Call::AdviseFile { .. } => CallKind::Advise,
             Call::Stat { .. } => CallKind::Stat,
+            Call::Map { .. } => CallKind::Map,
+            Call::Unmap { .. } => CallKind::Unmap,
+            Call::Remap { .. } => CallKind::Remap,
+            Call::Protect { .. } => CallKind::Protect,
+            Call::Advise { .. } | Call::Populate { .. } => CallKind::AdviseMemory,
+            // As munlockall is told.
+            Call::Unlock { .. } | Call::LockAll { flags: 0, .. } => CallKind::Unlock,
+            Call::Lock { .. } | Call::LockAll { .. } => CallKind::Lock,
             _ => return None,
         })
     }

@@ -1,10 +1,10 @@
-//! Calls on files: how long they take, from when they enter the kernel until they return.
+//! Calls on files and on memory: how long they take, from when they enter the kernel until they return.
 
 use super::support::*;
 use tierscope_system::result::CallResult;
 use tierscope_system::spec::SystemSpec;
 use tierscope_workload::Op;
-use tierscope_workload::op::{Call, NO_FILE};
+use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE, POPULATE};
 
 const PAGES: u64 = 32;
 
@@ -113,6 +113,67 @@ fn a_run_without_calls_on_files_tells_of_none() {
     assert!(sums.result.calls.is_empty());
 }
 
+/// What is done to memory by calls alone: `PAGES` of a file are read by one that locks them, as many of no file are made by
+/// advice, and both are given back.
+fn calls_on_memory() -> Vec<Call> {
+    let (length, file) = (PAGES * PAGE, 0);
+    let map = |address, flags, file| Call::Map { address, length, flags, file, offset: 0 };
+    let [_, write] = POPULATE;
+    let dropped =
+        Call::Advise { address: ANONYMOUS, length: PAGE, advice: Advice::DontNeed as u64 };
+    let [old_address, new_address] = [ANONYMOUS, ANONYMOUS + 4 * length];
+    vec![
+        Call::Open { file, size: length },
+        map(MAPPED, MAP_SHARED, file),
+        Call::Lock { address: MAPPED, length, flags: 0 },
+        Call::Unlock { address: MAPPED, length },
+        Call::LockAll { process: 0, flags: 1 },
+        Call::LockAll { process: 0, flags: 0 },
+        Call::Unmap { address: MAPPED, length },
+        map(ANONYMOUS, MAP_WRITABLE, NO_FILE),
+        Call::Populate { address: ANONYMOUS, length, how: write },
+        dropped,
+        Call::Protect { address: ANONYMOUS, length, flags: 0 },
+        Call::Remap { old_address, old_length: length, new_address, new_length: length },
+        Call::Unmap { address: new_address, length },
+    ]
+}
+
+#[test]
+fn calls_on_memory_take_the_reads_and_the_freeing_of_its_pages() {
+    let frees = ("os.paths.free_page", "{ instructions = 1000, lines = 0 }");
+    let spec = system("storage/quick", &[FREE_KERNEL, &[frees, ("storage.readahead", "0B")]]);
+    let sums = run(&spec, &[calls_on_memory().into_iter().flat_map(call).collect()]);
+    for (kind, count) in [
+        ("mmap", 2),
+        ("munmap", 2),
+        ("mremap", 1),
+        ("mprotect", 1),
+        ("madvise", 2),
+        ("mlock", 2),
+        ("munlock", 2),
+    ] {
+        let told = of(&sums, kind);
+        assert_eq!((told.count, told.bytes), (count, 0), "{kind}");
+        let reads = told.stages_ns.contains_key("medium");
+        assert_eq!(reads, kind == "mlock", "{kind}: {:?}", told.stages_ns);
+    }
+    assert_eq!(sums.counter("file_read_bytes"), 0, "no call has read");
+    // At 2 GHz: of the file's pages none is free, of the others one is so by advice, and the rest when they are unmapped.
+    let freeing_ns = |kind| {
+        let told = of(&sums, kind);
+        told.stages_ns.get("system_call").copied().unwrap_or(0.0) * told.count as f64
+    };
+    // Entering the kernel takes as long as an access takes to leave the core, and a page table may go with its pages.
+    let more_ns = freeing_ns("munmap") - 500.0 * (PAGES - 1) as f64;
+    assert!((0.0..1000.0).contains(&more_ns), "{more_ns} ns besides");
+    let more_ns = freeing_ns("madvise") - 500.0;
+    assert!((0.0..400.0).contains(&more_ns), "{more_ns} ns besides");
+    let calls_ns: f64 = sums.result.calls.values().map(|it| it.time_ns).sum();
+    let all_ns = sums.time_ps as f64 / 1e3;
+    assert!(calls_ns <= all_ns && calls_ns > 0.999 * all_ns, "{calls_ns} of {all_ns} ns");
+}
+
 /// Two threads, each with a call on a file of 256 pages that is there already: the second while the first is in its.
 fn at_once(spec: &SystemSpec, calls: [Call; 2]) -> Sums {
     let open = |file| call(Call::Open { file, size: 256 * PAGE });
@@ -189,8 +250,8 @@ fn calls_of(kind: &str) -> impl Fn(u64) -> Call {
     }
 }
 
-/// A store that does four pages at a time, with a file system of a release of Linux.
-fn with_file_system(kind: Option<&str>, release: &str, driver: Option<(&str, &str)>) -> SystemSpec {
+/// A store that does four pages at a time, with a file system of a release of Linux, and with changes.
+fn with_file_system(kind: Option<&str>, release: &str, changes: Sets<'_>) -> SystemSpec {
     let table = format!(
         "{{ kind = {:?}, journal = \"ordered\", commit_interval = \"0s\", journal_capacity = \"16MiB\", \
          barrier = \"none\", timestamp_interval = \"1s\" }}",
@@ -199,21 +260,20 @@ fn with_file_system(kind: Option<&str>, release: &str, driver: Option<(&str, &st
     let mut sets = vec![("storage.readahead_release", release), ("processor.cores", "4")];
     sets.extend([("store.units", "4"), ("storage.readahead", "0B")]);
     sets.extend(kind.map(|_| ("storage.file_system", table.as_str())));
-    sets.extend(driver);
     sets.extend((release != "6.18").then_some(("storage.largest_folio", "4KiB")));
-    system("storage", &[FREE_KERNEL, &sets])
+    system("storage", &[FREE_KERNEL, &sets, changes])
 }
 
 #[test]
 fn calls_past_the_page_cache_have_a_file_one_after_the_other_where_its_file_system_has_them_so() {
-    let spins = ("storage.driver", "{ completion = \"polling\" }");
+    let spins: Sets<'_> = &[("storage.driver", "{ completion = \"polling\" }")];
     for (kind, release, driver, expected) in [
-        (Some("ext3"), "2.6.32", None, [false, true, true]),
-        (Some("ext3"), "2.6.32", Some(spins), [true, true, true]),
-        (Some("ext4"), "4.9", None, [false, true, true]),
-        (Some("ext4"), "6.18", None, [false, false, true]),
-        (Some("xfs"), "6.18", None, [false, false, false]),
-        (None, "6.18", None, [false, false, false]),
+        (Some("ext3"), "2.6.32", &[][..], [false, true, true]),
+        (Some("ext3"), "2.6.32", spins, [true, true, true]),
+        (Some("ext4"), "4.9", &[], [false, true, true]),
+        (Some("ext4"), "6.18", &[], [false, false, true]),
+        (Some("xfs"), "6.18", &[], [false, false, false]),
+        (None, "6.18", &[], [false, false, false]),
     ] {
         let spec = with_file_system(kind, release, driver);
         let times = ["read", "write", "grow"].map(|kind| at_a_time(&spec, calls_of(kind)));
@@ -277,7 +337,7 @@ fn calls_past_the_page_cache_go_on_side_by_side_where_the_kernel_lets_them() {
             continue;
         }
         let calls = calls_of(kind);
-        let together = at_a_time(&with_file_system(Some(system), "6.18", None), calls) < 2.0;
+        let together = at_a_time(&with_file_system(Some(system), "6.18", &[]), calls) < 2.0;
         println!("Linux {}, {system}, {kind}: {most_under_way} under way", observed.kernel);
         assert_eq!(together, *most_under_way > 1, "{system}, {kind}");
         compared += 1;
@@ -295,7 +355,7 @@ fn a_commit_of_2_6_32_has_its_file_to_itself() {
     for (release, mode) in
         [("2.6.32", "ordered"), ("4.9", "ordered"), ("2.6.32", "data"), ("4.9", "data")]
     {
-        let mut spec = with_file_system(Some("ext3"), release, None);
+        let mut spec = with_file_system(Some("ext3"), release, &[]);
         let storage = spec.storage.as_mut().expect("it has a store");
         let files = storage.file_system.as_mut().expect("it has a file system");
         files.journal = serde_json::from_value(mode.into()).expect("it is a mode");
