@@ -95,7 +95,7 @@ struct Host {
 
 impl Host {
     fn new(spec: &FileSystemSpec) -> Host {
-        let machine = system("storage/quick", &[]);
+        let machine = system("storage/quick", &[&[("storage.readahead_release", "6.18")]]);
         let (os, (storage, _)) = (machine.os.as_ref().unwrap(), machine.paging().unwrap());
         let mut paging = Paging::new(os, 4, MEMORY_BYTES, Some((storage, STORE_BYTES)), 1);
         paging.add_file_system(spec, true).unwrap();
@@ -440,9 +440,9 @@ fn the_device_is_asked_for_what_the_kernel_asks_for_in_the_same_order() {
 
 /// Steps that were drawn when all of this was written, and judge it: what the kernel asked for on most of the nine file
 /// systems that each was observed on. Without `sync` and `syncfs` they are the same but for time stamps, which change
-/// between two syncs or do not, for one block of the log more where what is cut off was never written, and for what ext3
-/// writes of a file before its commit, of which Linux since 5.3 takes what is new alone. With them it is left to the
-/// scheduler whether the kernel commits or flushes once more, and more than half are the same.
+/// between two syncs or do not, and for one block of the log more where what is cut off was never written. With them it is
+/// left to the scheduler whether the kernel commits or flushes once more, and more than half are the same. All write as much
+/// data.
 #[test]
 fn drawn_steps_that_judge_ask_the_device_for_what_the_kernel_asks_for() {
     let all: Vec<Observed> = observations("TIERSCOPE_OBSERVED_DRAWN", &["journal-drawn-6.18.json"]);
@@ -476,9 +476,9 @@ fn drawn_steps_that_judge_ask_the_device_for_what_the_kernel_asks_for() {
         "compared and the same, without syncs of all and with: {counts:?}; data {as_much_data}"
     );
     let [[alone, same_alone], [with, same_with]] = counts;
-    assert!(alone > 150 && 100 * same_alone >= 94 * alone, "{same_alone} of {alone}");
+    assert!(alone > 150 && 100 * same_alone >= 95 * alone, "{same_alone} of {alone}");
     assert!(with > 70 && 100 * same_with >= 55 * with, "{same_with} of {with}");
-    assert!(100 * as_much_data >= 98 * (alone + with), "{as_much_data} write as much data");
+    assert!(100 * as_much_data >= 99 * (alone + with), "{as_much_data} write as much data");
 }
 
 /// Blocks of the log that a step on names may have beyond the model's: the kernel puts a directory and its files into a

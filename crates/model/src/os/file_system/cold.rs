@@ -46,7 +46,8 @@ impl FileSystem {
             if pages > 0 { groups.map(|nth| nth * group_bytes).collect() } else { BTreeSet::new() };
         let pieces =
             [named.to_vec(), self.layout.use_of(file), self.layout.spaces(&groups)].concat();
-        let mut blocks: Vec<u64> = pieces.iter().map(|piece| self.block_of(piece)).collect();
+        let changed = pieces.iter().map(|piece| self.block_of(piece));
+        let mut blocks: Vec<u64> = changed.flat_map(|it| self.layout.needed_for(it)).collect();
         blocks.extend(self.layout.maps_of(file, pages));
         let Some(cold) = &mut self.cold else { return };
         let new = blocks.into_iter().filter(|block| !cold.in_memory.contains(block));
@@ -65,6 +66,15 @@ impl FileSystem {
         for block in blocks {
             cold.on_store.remove(&block);
             cold.in_memory.insert(block);
+        }
+    }
+
+    /// Blocks are about to change.
+    pub(super) fn need_to_change(&mut self, blocks: &[u64]) {
+        if self.cold.is_some() {
+            let layout = self.layout;
+            let needed = blocks.iter().flat_map(|place| layout.needed_for(*place));
+            needed.for_each(|place| self.need_block(place));
         }
     }
 

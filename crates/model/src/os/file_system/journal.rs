@@ -8,6 +8,7 @@
 use crate::os::InodeId;
 use crate::os::paging::{FilePage, TransferId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 
 /// Bytes of a descriptor's head and tail, and of a tag with checksums of version 3, the first of which has
 /// the journal's identity, of 16 bytes (`journal_header_t`, `journal_block_tag3_t`, include/linux/jbd2.h).
@@ -56,7 +57,7 @@ pub struct Transaction {
     changes: BTreeMap<u64, u64>,
     pub(super) bytes: u64,
     /// Files whose data have to be written before it commits.
-    pub files: BTreeSet<InodeId>,
+    pub files: BTreeMap<InodeId, Range<u64>>,
     /// Places that are free once it is committed, where these are told of: and whose they were.
     pub freed: BTreeMap<u64, FilePage>,
     /// Places of blocks of metadata that it has freed, and that the log is not to carry out again.
@@ -72,10 +73,10 @@ pub struct Transaction {
 /// What the journal's thread does, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Dirty data of a file begin to be written.
-    WriteData(InodeId),
-    /// Data of a file that are being written have been.
-    AwaitData(InodeId),
+    /// Dirty pages of a file, of these, begin to be written.
+    WriteData(InodeId, Range<u64>),
+    /// Those of a file that are being written have been.
+    AwaitData(InodeId, Range<u64>),
     /// These places get the data that the log has for them.
     Data(Vec<(u64, FilePage)>),
     /// These places get their metadata.
@@ -213,10 +214,12 @@ impl Journal {
         self.running.as_ref().map_or(0, |running| running.bytes)
     }
 
-    /// A file's data have to be written before the running transaction commits.
-    pub(super) fn order(&mut self, file: InodeId) {
+    /// These pages of a file have to be written before the running transaction commits, and what lies between them and others
+    /// of it (`jbd2_journal_file_inode`, fs/jbd2/transaction.c).
+    pub(super) fn order(&mut self, file: InodeId, pages: Range<u64>) {
         if let Some(running) = &mut self.running {
-            running.files.insert(file);
+            let all = running.files.entry(file).or_insert(pages.clone());
+            *all = all.start.min(pages.start)..all.end.max(pages.end);
         }
     }
 

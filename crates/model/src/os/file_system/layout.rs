@@ -9,6 +9,7 @@
 use super::FileSystemKind;
 use super::names::{NameId, TOP};
 use crate::os::InodeId;
+use crate::os::release::Release;
 use std::collections::BTreeSet;
 
 /// Bytes of an inode, of a group's descriptor and of a directory's entry (a name of 8 to 16 bytes).
@@ -44,8 +45,11 @@ const XFS_GROUPS: u64 = 4;
 /// (`XFS_INODES_PER_CHUNK`; `XFS_INODE_BIG_CLUSTER_SIZE`, which grows with the inode).
 const XFS_CHUNK_INODES: u64 = 64;
 const XFS_CLUSTER_BYTES: u64 = 16384;
-/// Extents that fit an inode (of 512 bytes, 176 are its core), and bytes of one (`xfs_bmbt_rec`).
-pub(super) const XFS_INLINE_EXTENTS: u64 = (XFS_INODE_BYTES - 176) / XFS_EXTENT_BYTES;
+/// Bytes of an inode behind its core, which names or extents may have, and those that they have where an inode is made with
+/// room for attributes, as since 5.13 with any security module (`xfs_create_need_xattr`, fs/xfs/xfs_iops.c;
+/// `xfs_default_attroffset`, fs/xfs/libxfs/xfs_attr_leaf.c, by eights). Bytes of an extent (`xfs_bmbt_rec`).
+const XFS_FORK_BYTES: u64 = XFS_INODE_BYTES - 176;
+const XFS_SHARED_FORK_BYTES: u64 = 192;
 pub(super) const XFS_EXTENT_BYTES: u64 = 16;
 /// Bytes of a directory block's head and tail, and of an entry's hash (`xfs_dir3_data_hdr`, `xfs_dir2_block_tail`,
 /// `xfs_dir2_leaf_entry`).
@@ -62,9 +66,10 @@ const XFS_MAP_HEAD_BYTES: u64 = 72;
 const XFS_UNLINKED_AT: u64 = 40;
 const XFS_UNLINKED_BYTES: u64 = 4;
 
-/// Names that fit an inode: each takes 8 bytes beside the name, of 12 (`xfs_dir2_sf_entry`, with a type and an inode's number
-/// of 4 bytes), behind a head of 6.
-pub(super) const SHORT_FORM_NAMES: u64 = (XFS_INODE_BYTES - 176 - 6) / 20;
+/// Bytes of a name in an inode, and of what is before all: each takes 8 beside the name, of 12 (`xfs_dir2_sf_entry`, with a
+/// type and an inode's number of 4 bytes).
+const SHORT_FORM_NAME_BYTES: u64 = 20;
+const SHORT_FORM_HEAD_BYTES: u64 = 6;
 
 /// Parts of a block, a bit each, that XFS logs apart: of 128 bytes, of a block of 4 KiB (`XFS_BLF_CHUNK`).
 pub(super) const PARTS: u64 = 32;
@@ -123,11 +128,15 @@ pub struct Layout {
     descriptors: u64,
     block_bitmaps: u64,
     inode_bitmaps: u64,
+    /// Of XFS the blocks that each group sets aside for its trees (`xfs_agfl`).
+    free_lists: u64,
     inodes: u64,
     /// Blocks of the directory, and of maps of files.
     others: u64,
     end: u64,
     inodes_per_group: u64,
+    /// Of XFS, of each inode, for names or extents.
+    fork_bytes: u64,
 }
 
 impl Layout {
@@ -159,7 +168,8 @@ impl Layout {
             false => descriptors + (groups * DESCRIPTOR_BYTES).div_ceil(block_bytes),
         };
         let inode_bitmaps = block_bitmaps + bitmaps_per_group * groups;
-        let inodes = inode_bitmaps + bitmaps_per_group * groups;
+        let free_lists = inode_bitmaps + bitmaps_per_group * groups;
+        let inodes = free_lists + if is_xfs { groups } else { 0 };
         let others = inodes + (inode_count * inode_bytes).div_ceil(block_bytes);
         let end = others + (inode_count * ENTRY_BYTES).div_ceil(block_bytes).max(2);
         Layout {
@@ -172,11 +182,29 @@ impl Layout {
             descriptors,
             block_bitmaps,
             inode_bitmaps,
+            free_lists,
             inodes,
             others,
             end,
             inodes_per_group,
+            fork_bytes: XFS_SHARED_FORK_BYTES,
         }
+    }
+
+    /// As a release has it, of those of today where nothing is said.
+    pub fn of_release(&mut self, release: Release) {
+        let shares = release >= Release::V6_18;
+        self.fork_bytes = if shares { XFS_SHARED_FORK_BYTES } else { XFS_FORK_BYTES };
+    }
+
+    /// Names that fit an inode, of XFS.
+    pub fn short_form_names(&self) -> u64 {
+        (self.fork_bytes - SHORT_FORM_HEAD_BYTES) / SHORT_FORM_NAME_BYTES
+    }
+
+    /// Extents that fit an inode, of XFS.
+    pub fn inline_extents(&self) -> u64 {
+        self.fork_bytes / XFS_EXTENT_BYTES
     }
 
     /// Bytes at the start of the store that files do not get.
@@ -375,7 +403,7 @@ impl Layout {
             FileSystemKind::Ext4 => self.extent_leaf(file, extents),
             FileSystemKind::Ext3 => self.indirect(file, index),
             FileSystemKind::Xfs => {
-                let nth = extents.checked_sub(XFS_INLINE_EXTENTS + 1)?;
+                let nth = extents.checked_sub(self.inline_extents() + 1)?;
                 let per_block = (self.block_bytes - XFS_MAP_HEAD_BYTES) / XFS_EXTENT_BYTES;
                 let at = XFS_MAP_HEAD_BYTES + nth % per_block * XFS_EXTENT_BYTES;
                 let place = self.map(file, nth / per_block);
@@ -411,20 +439,31 @@ impl Layout {
 
     /// Blocks that mounting reads, at once or in the background: of ext3 and ext4 descriptors of groups, of ext4 bitmaps of
     /// blocks (`ext4_fill_super`, `ext4_mb_prefetch`, Linux 5.8 and later), of XFS headers of groups
-    /// (`xfs_fs_reserve_ag_blocks`); and the topmost inode with what is read with it.
+    /// (`xfs_fs_reserve_ag_blocks`); and the topmost inode with what is read with it, which XFS forgets with all that it has
+    /// read until its log is recovered (`xfs_log_mount_finish`).
     pub fn read_by_mounting(&self) -> Vec<u64> {
-        let top = self.inode(TOP, false).place() / self.block_bytes * self.block_bytes;
         if self.is_xfs() {
             let groups = 0..self.groups;
             let headers = groups
                 .flat_map(|nth| [self.block_bitmaps, self.inode_bitmaps].map(|at| at + 3 * nth));
-            return headers.map(|block| self.at(block)).chain([top]).collect();
+            return headers.map(|block| self.at(block)).collect();
         }
+        let top = self.inode(TOP, false).place() / self.block_bytes * self.block_bytes;
         let past = match self.kind {
             FileSystemKind::Ext4 => self.inode_bitmaps,
             _ => self.block_bitmaps,
         };
         (self.descriptors..past).map(|block| self.at(block)).chain(self.read_with(top)).collect()
+    }
+
+    /// The blocks that are there before this one changes: itself, and of XFS with the header of a group's space those that the
+    /// group has set aside (`xfs_alloc_fix_freelist`, fs/xfs/libxfs/xfs_alloc.c).
+    pub fn needed_for(&self, place: u64) -> impl Iterator<Item = u64> + use<> {
+        let nth = (place / self.block_bytes).checked_sub(self.block_bitmaps);
+        let group = nth.filter(|nth| self.is_xfs() && nth.is_multiple_of(3)).map(|nth| nth / 3);
+        let list =
+            group.filter(|group| *group < self.groups).map(|it| self.at(self.free_lists + it));
+        [place].into_iter().chain(list)
     }
 
     /// The blocks that are read with this one, in a row: of inodes those that ext4 reads ahead, and a cluster of XFS.

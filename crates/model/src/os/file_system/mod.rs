@@ -14,6 +14,7 @@ pub mod xfs;
 
 use crate::os::InodeId;
 use crate::os::paging::{FilePage, OsError, TransferId};
+use crate::os::release::Release;
 use crate::power::{Note, Weakness, Weaknesses};
 use cold::Cold;
 use journal::{Journal, Request};
@@ -232,6 +233,9 @@ pub struct FileSystem {
     frame: u64,
     /// What is not in memory; nothing where all is.
     cold: Option<Cold>,
+    /// A commit writes and awaits what is new of a file, and no more of it: since 5.3 (`jbd2_journal_inode_ranged_write`,
+    /// fs/jbd2/transaction.c).
+    orders_ranges: bool,
     /// Counters for the result.
     pub counters: FileSystemCounters,
     /// What has happened and has not been told, where power may fail, and what is left out on purpose.
@@ -271,6 +275,7 @@ impl FileSystem {
             tail_moved: false,
             data_under_way: BTreeMap::new(),
             under_way: BTreeSet::new(),
+            orders_ranges: true,
             frame,
             cold: None,
             counters: FileSystemCounters::default(),
@@ -279,6 +284,12 @@ impl FileSystem {
         };
         system.add_directory(TOP, true);
         system
+    }
+
+    /// It is as a release of Linux has it, before anything is in it; else as that of today.
+    pub fn of_release(&mut self, release: Release) {
+        self.layout.of_release(release);
+        self.orders_ranges = release >= Release::V6_18;
     }
 
     /// What happens is told from now on, with nothing in it yet.
@@ -356,7 +367,7 @@ impl FileSystem {
     /// without it.
     fn change(&mut self, file: InodeId, pieces: &[Piece], data: bool, now_ps: u64) {
         let blocks: Vec<u64> = pieces.iter().map(|piece| self.block_of(piece)).collect();
-        blocks.iter().for_each(|place| self.need_block(*place));
+        self.need_to_change(&blocks);
         let number = self.journal.join(&blocks, now_ps);
         if self.is_xfs() {
             self.log_changes(file, pieces);
@@ -501,7 +512,8 @@ impl FileSystem {
         let transaction = self.files.get(&file).map_or(0, |metadata| metadata.changed_by);
         self.note(|| Note::Mapped { file, index, place, written, transaction });
         if self.mode == JournalMode::Ordered {
-            self.journal.order(file);
+            let pages = if self.orders_ranges { index..index + 1 } else { 0..u64::MAX };
+            self.journal.order(file, pages);
         }
     }
 
@@ -635,11 +647,13 @@ impl FileSystem {
         let Some(transaction) = self.journal.committing() else { return Ok(()) };
         let (number, blocks) = (transaction.number, transaction.blocks.clone());
         let revoked = journal::revoke_blocks(self.page_bytes, transaction.revoked.len() as u64);
-        let files: Vec<InodeId> = transaction.files.iter().copied().collect();
+        let files: Vec<(InodeId, Range<u64>)> =
+            transaction.files.iter().map(|(file, pages)| (*file, pages.clone())).collect();
         let mut requests = Vec::new();
         let waits = !self.weaknesses.has(Weakness::UnorderedData);
         if waits && !self.delays_allocation() {
-            requests.extend(files.iter().map(|file| Request::WriteData(*file)));
+            let written = files.iter().cloned();
+            requests.extend(written.map(|(file, pages)| Request::WriteData(file, pages)));
         }
         // One that nothing has joined is a record alone.
         let before_record = match blocks.len() as u64 {
@@ -664,8 +678,8 @@ impl FileSystem {
         }
         let early = self.weaknesses.has(Weakness::EarlyCommit);
         requests.extend(early.then_some(Request::Finish));
-        let awaited = files.iter().filter(|_| waits);
-        requests.extend(awaited.map(|file| Request::AwaitData(*file)));
+        let awaited = files.into_iter().filter(|_| waits);
+        requests.extend(awaited.map(|(file, pages)| Request::AwaitData(file, pages)));
         requests.push(Request::AwaitLog);
         self.log_safely(record, &mut requests);
         requests.extend((!early).then_some(Request::Finish));

@@ -5,7 +5,7 @@
 //! which they came, in the lowest place that is free; a new directory's in its inode as long as that has room
 //! (fs/xfs/libxfs/xfs_dir2_sf.c, `xfs_dir2_sf_addname`).
 
-use super::layout::{Entry, Piece, SHORT_FORM_NAMES};
+use super::layout::{Entry, Piece};
 use super::*;
 
 /// The inode of the topmost directory.
@@ -190,13 +190,14 @@ impl FileSystem {
     }
 
     fn add_to_places(&mut self, directory: InodeId, name: NameId, pieces: &mut Vec<Piece>) {
+        let short_form_names = self.layout.short_form_names();
         let Some(all) = self.directories.all.get_mut(&directory) else { return };
         let place = all.free.pop_first().unwrap_or_else(|| {
             all.next += 1;
             all.next - 1
         });
         all.places.insert(name, place);
-        let needed = match all.blocks.is_empty() && place < SHORT_FORM_NAMES {
+        let needed = match all.blocks.is_empty() && place < short_form_names {
             true => 0,
             false => place / self.layout.names_in_block() + 1,
         };

@@ -88,7 +88,7 @@ fn data_come_before_the_log_and_that_before_the_record() {
         system.allocated(3, (0, 500 << 20), false, 0);
         let done = sync(&mut system, 3);
         let names = done.iter().map(|request| match request {
-            Request::AwaitData(3) => "data",
+            Request::AwaitData(3, _) => "data",
             Request::AwaitLog => "wait",
             Request::Flush => "flush",
             Request::Log { forced: true, .. } => "forced",
@@ -98,6 +98,20 @@ fn data_come_before_the_log_and_that_before_the_record() {
         });
         let names: Vec<&str> = names.collect();
         assert_eq!(names, [order, &["finish"]].concat(), "{mode:?}, {barrier:?}, {buffers}");
+    }
+}
+
+/// Pages between those that are new of a file go with them; until 5.3 all that is dirty of it.
+#[test]
+fn a_commit_waits_for_what_is_new_of_a_file() {
+    for (release, pages) in [(Release::V4_9, 0..u64::MAX), (Release::V6_18, 4..10)] {
+        let mut system = system(|spec| spec.kind = FileSystemKind::Ext3, true);
+        system.of_release(release);
+        [9, 4, 5].into_iter().for_each(|index| system.allocated(3, (index, 500 << 20), false, 0));
+        let done = sync(&mut system, 3);
+        let [first, ..] = &done[..] else { panic!("it commits nothing") };
+        assert_eq!(*first, Request::WriteData(3, pages.clone()), "{release:?}");
+        assert!(done.contains(&Request::AwaitData(3, pages)), "{release:?}");
     }
 }
 

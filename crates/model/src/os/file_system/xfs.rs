@@ -4,7 +4,7 @@
 //! logging, Documentation/filesystems/xfs/xfs-delayed-logging-design.rst; fs/xfs/xfs_log_cil.c): not blocks, but what
 //! of them has changed, in buffers of the log, which are written as they are full.
 
-use super::layout::{PARTS, Piece, XFS_EXTENT_BYTES, XFS_INLINE_EXTENTS};
+use super::layout::{PARTS, Piece, XFS_EXTENT_BYTES};
 use super::*;
 
 /// Bytes of a buffer of the log, and how many there are (`XLOG_BIG_RECORD_BSIZE`, `XLOG_MAX_ICLOGS`: the options
@@ -42,12 +42,10 @@ fn bytes_of_block(parts: u32, block_bytes: u64) -> u64 {
     OPERATION_BYTES + BLOCK_FORMAT_BYTES + runs * OPERATION_BYTES + changed
 }
 
-/// The same of an inode, with so many extents of its map (`xfs_inode_item_size`, fs/xfs/xfs_inode_item.c).
+/// The same of an inode, with so many extents of its map, as far as it has them itself (`xfs_inode_item_size`, fs/xfs/xfs_inode_item.c).
 fn bytes_of_inode(extents: Option<u64>) -> u64 {
     let core = 2 * OPERATION_BYTES + INODE_FORMAT_BYTES + CORE_BYTES;
-    core + extents.map_or(0, |extents| {
-        OPERATION_BYTES + XFS_EXTENT_BYTES * extents.clamp(1, XFS_INLINE_EXTENTS)
-    })
+    core + extents.map_or(0, |extents| OPERATION_BYTES + XFS_EXTENT_BYTES * extents.max(1))
 }
 
 /// Blocks of each of the log's buffers that a checkpoint with so many bytes of changes takes: the last is filled up to
@@ -81,6 +79,7 @@ impl FileSystem {
     /// as the log item keeps it.
     pub(super) fn log_changes(&mut self, file: InodeId, pieces: &[Piece]) {
         let extents = self.files.get(&file).map_or(0, |metadata| metadata.extents);
+        let extents = extents.min(self.layout.inline_extents());
         for piece in pieces {
             let (place, more) = match *piece {
                 Piece::Block { place, parts } => (place, parts),

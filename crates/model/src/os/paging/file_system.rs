@@ -17,6 +17,7 @@ impl Paging {
         let store_bytes = limits.store_bytes;
         let frame = self.reserve_for_kernel(1)?;
         let mut system = FileSystem::new(spec, self.page_bytes, store_bytes, buffers, frame);
+        system.of_release(self.readahead.release);
         if !self.prefilled {
             system.begin_cold();
         }
@@ -406,7 +407,7 @@ impl Paging {
             let Some(system) = &mut self.file_system else { return Ok((None, None)) };
             let Some(request) = system.next_request(self.now_ps)? else { return Ok((None, None)) };
             let waits = match &request {
-                Request::AwaitData(file) => self.writing(*file, Paging::ALL_PAGES),
+                Request::AwaitData(file, pages) => self.writing(*file, pages.clone()),
                 Request::AwaitMetadata => system.metadata_under_way(),
                 Request::AwaitLog => system.journal.log_under_way(),
                 Request::Flush => {
@@ -426,8 +427,8 @@ impl Paging {
                     }
                     None
                 }
-                Request::WriteData(file) => {
-                    while self.write_file(*file, work)?.is_some() {}
+                Request::WriteData(file, pages) => {
+                    while self.write_range(*file, pages.clone(), work)?.is_some() {}
                     None
                 }
                 Request::Data(data) => {

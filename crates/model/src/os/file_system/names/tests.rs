@@ -200,10 +200,14 @@ fn a_directory_that_is_removed_is_not_to_be_carried_out_again() {
 
 #[test]
 fn a_new_directory_of_xfs_has_its_first_names_in_its_inode() {
-    let mut system = system(FileSystemKind::Xfs, JournalMode::Ordered);
-    system.make_directory(0, (5, TOP), 0);
-    (100..116).for_each(|file| system.create(file, (file, 5), 0));
-    assert_eq!(system.directory_blocks(5), 0);
-    system.create(116, (116, 5), 0);
-    assert_eq!(system.directory_blocks(5), 1);
+    // Sixteen, until inodes are made with room for attributes.
+    for (release, most) in [(Release::V4_9, 16), (Release::V6_18, 9)] {
+        let mut system = system(FileSystemKind::Xfs, JournalMode::Ordered);
+        system.of_release(release);
+        system.make_directory(0, (5, TOP), 0);
+        (100..100 + most).for_each(|file| system.create(file, (file, 5), 0));
+        assert_eq!(system.directory_blocks(5), 0, "{release:?}");
+        system.create(99, (99, 5), 0);
+        assert_eq!(system.directory_blocks(5), 1, "{release:?}");
+    }
 }
