@@ -66,7 +66,7 @@ thorough: $(VENV)/dev-packages ## Tests laws of whole machines with all cases; `
 properties: $(VENV)/dev-packages ## Tests laws with random cases never drawn before, CASES of each (5000).
 	PROPTEST_CASES=$${CASES:-5000} cargo test $(RUST_TESTS) --lib
 
-OBSERVED := readahead threads reclaim shmem swap huge advice write-back writers locks journal drawn names drawn-names metadata block
+OBSERVED := readahead threads reclaim limited shmem swap huge advice write-back writers locks drawn-locks journal drawn names drawn-names metadata drawn-metadata block
 
 # An observer that this computer lacks something for ends with 77: others go on, and what is committed is compared.
 observed = python3 tests/kernel/$(1) || test $$? -eq 77
@@ -78,6 +78,7 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	$(call observed,observe.py --seed $${SEED:-2} build/readahead.json)
 	$(call observed,observe_threads.py --seed $${SEED:-2} build/threads.json)
 	$(call observed,observe_reclaim.py --seed $${SEED:-2} build/reclaim.json)
+	$(call observed,observe_limited.py --seed $${SEED:-2} build/limited.json)
 	$(call observed,observe_shmem.py --seed $${SEED:-2} build/shmem.json)
 	$(call observed,observe_swap.py --seed $${SEED:-2} build/swap.json)
 	$(call observed,observe_huge.py --seed $${SEED:-2} build/huge.json)
@@ -85,15 +86,18 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	$(call observed,observe_write_back.py --seed $${SEED:-2} build/write-back.json)
 	$(call observed,observe_writers.py --seed $${SEED:-2} --each 2 build/writers.json)
 	$(call observed,observe_locks.py build/locks.json)
+	$(call observed,observe_locks.py --drawn --seed $${SEED:-2} build/drawn-locks.json)
 	$(call observed,observe_journal.py build/journal.json)
 	$(call observed,observe_journal.py --drawn $${SEED:-2} build/drawn.json)
 	$(call observed,observe_journal.py --names build/names.json)
 	$(call observed,observe_journal.py --names --drawn $${SEED:-2} build/drawn-names.json)
 	$(call observed,observe_metadata.py build/metadata.json)
+	$(call observed,observe_metadata.py --drawn $${SEED:-2} build/drawn-metadata.json)
 	$(call observed,observe_block.py --seed $${SEED:-2} build/block.json)
 	TIERSCOPE_OBSERVED=$(CURDIR)/build/readahead.json \
 	TIERSCOPE_OBSERVED_THREADS=$(CURDIR)/build/threads.json \
 	TIERSCOPE_OBSERVED_RECLAIM=$(CURDIR)/build/reclaim.json \
+	TIERSCOPE_OBSERVED_LIMITED=$(CURDIR)/build/limited.json \
 	TIERSCOPE_OBSERVED_SHMEM=$(CURDIR)/build/shmem.json \
 	TIERSCOPE_OBSERVED_SWAP=$(CURDIR)/build/swap.json \
 	TIERSCOPE_OBSERVED_HUGE=$(CURDIR)/build/huge.json \
@@ -101,14 +105,16 @@ kernel: ## Watches what this computer's kernel reads ahead, reclaims, journals a
 	TIERSCOPE_OBSERVED_WRITE_BACK=$(CURDIR)/build/write-back.json \
 	TIERSCOPE_OBSERVED_WRITERS=$(CURDIR)/build/writers.json \
 	TIERSCOPE_OBSERVED_LOCKS=$(CURDIR)/build/locks.json \
+	TIERSCOPE_OBSERVED_DRAWN_LOCKS=$(CURDIR)/build/drawn-locks.json \
 	TIERSCOPE_OBSERVED_JOURNAL=$(CURDIR)/build/journal.json \
 	TIERSCOPE_OBSERVED_DRAWN=$(CURDIR)/build/drawn.json \
 	TIERSCOPE_OBSERVED_NAMES=$(CURDIR)/build/names.json \
 	TIERSCOPE_OBSERVED_DRAWN_NAMES=$(CURDIR)/build/drawn-names.json \
 	TIERSCOPE_OBSERVED_METADATA=$(CURDIR)/build/metadata.json \
+	TIERSCOPE_OBSERVED_DRAWN_METADATA=$(CURDIR)/build/drawn-metadata.json \
 	TIERSCOPE_OBSERVED_BLOCK=$(CURDIR)/build/block.json \
 		cargo test -p tierscope-system --test validation -- --nocapture \
-		readahead reclaim shmem:: swap:: huge_pages:: advice:: write_back:: writers:: calls:: journal metadata:: block_requests
+		readahead reclaim limited:: shmem:: swap:: huge_pages:: advice:: write_back:: writers:: calls:: journal metadata:: block_requests
 
 .PHONY: mutants
 mutants: ## Plants faults in a copy of the model; fails where no test finds one. Ten minutes.

@@ -451,14 +451,19 @@ def ended_early(*_: object) -> NoReturn:
     sys.exit("ended early")
 
 
-def asked(about: str) -> argparse.Namespace:
-    """What the command line of an observer asks for, of which the first line says what it does."""
+def asking(about: str) -> argparse.ArgumentParser:
+    """The command line of an observer, of which the first line says what it does."""
     signal.signal(signal.SIGTERM, ended_early)
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("output", type=Path, help="where to write what was seen")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--each", type=int, default=4, help="patterns of each kind")
-    return parser.parse_args()
+    return parser
+
+
+def asked(about: str) -> argparse.Namespace:
+    """What the command line of an observer asks for."""
+    return asking(about).parse_args()
 
 
 def write(arguments: argparse.Namespace, seen: dict[str, object]) -> None:

@@ -4,7 +4,9 @@ use super::support::*;
 use tierscope_system::result::CallResult;
 use tierscope_system::spec::SystemSpec;
 use tierscope_workload::Op;
-use tierscope_workload::op::{Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE, POPULATE};
+use tierscope_workload::op::{
+    Advice, Call, MAP_SHARED, MAP_WRITABLE, NO_FILE, POPULATE, SYNC_FILE_RANGE,
+};
 
 const PAGES: u64 = 32;
 
@@ -439,4 +441,113 @@ fn a_read_of_xfs_sees_a_write_as_a_whole_or_not_at_all() {
     };
     let back = at_once(&system("storage/ext4", &[&[XFS]]), [copy(0, 1), copy(1, 0)]);
     assert_eq!(back.counter("file_written_bytes"), 2 * LENGTH);
+}
+
+/// What `observe_locks.py --drawn` writes.
+#[derive(serde::Deserialize)]
+struct Drawn {
+    kernel: String,
+    runs: Vec<DrawnRun>,
+}
+
+/// Threads that call on one file, each in its way, and how many of the device's requests were under way at the most and in
+/// the mean.
+#[derive(serde::Deserialize)]
+struct DrawnRun {
+    system: String,
+    kinds: Vec<String>,
+    most_under_way: u64,
+    mean_under_way: f64,
+}
+
+/// What a thread does in a drawn run: four calls on pages of its own, past the page cache or through it.
+fn drawn_calls(kind: &str, thread: u64) -> Vec<Op> {
+    let pages = (0..4).map(|nth| 4 * thread + nth);
+    let of_page = |page: u64| {
+        let (file, offset, length, address) = (0, page * PAGE, PAGE, ANONYMOUS + page * PAGE);
+        match kind {
+            "cached read" => call(Call::Read { file, offset, length, address }),
+            "cached write" => {
+                let write = Call::Write { file, offset, length, address };
+                let flags = SYNC_FILE_RANGE.iter().sum();
+                [call(write), call(Call::SyncFileRange { file, offset, length, flags })].concat()
+            }
+            kind => call(calls_of(kind)(page)),
+        }
+    };
+    pages.flat_map(of_page).collect()
+}
+
+/// A device as slow as the observer's, which does one page at a time.
+const ONE_SLOW_PAGE: Sets<'static> =
+    &[("store.units", "1"), ("store.read_latency", "15ms"), ("store.write_latency", "15ms")];
+
+/// The most and the mean of requests under way in a drawn run.
+fn drawn_under_way(run: &DrawnRun) -> (u64, f64) {
+    let spec = with_file_system(Some(&run.system), "6.18", ONE_SLOW_PAGE);
+    // All metadata that calls need are in memory before: a file is made, and the last of this one's map is looked for.
+    let (file, offset, length, address) = (0, 63 * PAGE, PAGE, ANONYMOUS);
+    let before = [
+        Call::Open { file: 1, size: 0 },
+        Call::WriteDirect { file: 1, offset: 0, length, address },
+        Call::Open { file, size: 64 * PAGE },
+        Call::ReadDirect { file, offset, length, address },
+        Call::WriteDirect { file, offset: 0, length, address },
+    ];
+    let before: Vec<Op> = before.into_iter().flat_map(call).collect();
+    let threads = run.kinds.iter().zip(0..).map(|(kind, thread)| drawn_calls(kind, thread));
+    let mut threads: Vec<Vec<Op>> = threads.collect();
+    let spawn = (1..threads.len() as u32).flat_map(|thread| call(Call::Spawn { thread }));
+    threads[0] = [before.clone(), spawn.collect(), threads[0].clone()].concat();
+    let [alone, all] = [vec![before], threads].map(|threads| self::run(&spec, &threads));
+    let pages = |sums: &Sums| {
+        let queues = &sums.result.queues.as_ref().expect("it tells of queues").queues;
+        (queues["host.pages"].max, queues["host.pages"].mean * sums.time_ps as f64)
+    };
+    let ((_, alone_ps), (most, all_ps)) = (pages(&alone), pages(&all));
+    (most, (all_ps - alone_ps) / (all.time_ps - alone.time_ps) as f64)
+}
+
+/// Whether all that a drawn run does shares the file, and no call waits for another in the model alone: a read through the
+/// page cache waits there for writes past it.
+fn shares_the_file(run: &DrawnRun) -> bool {
+    let has = |kind: &str| run.kinds.iter().any(|it| it == kind);
+    !has("grow") && !has("cached write") && !(has("cached read") && has("write"))
+}
+
+/// Where all threads share the file, as many requests are under way as in the kernel, at the most and within 10 % in the
+/// mean. In the others the most is the same in most runs. The mean is not: in the model reads through the page cache wait for
+/// writes past it, so that fewer are under way; who waits for the file alone has it before those who come later, where in the
+/// kernel one that shares may come before who waits (`rwsem_down_read_slowpath`, kernel/locking/rwsem.c); and a write of XFS that
+/// begins behind the file's end has it alone for a moment (`xfs_file_write_checks`), so that in the model more are.
+///
+/// `TIERSCOPE_OBSERVED_DRAWN_LOCKS=FILE` compares with what was observed on this computer instead (`make kernel`).
+#[test]
+fn drawn_calls_that_judge_go_on_side_by_side_where_the_kernel_lets_them() {
+    let observed: Drawn = observation("TIERSCOPE_OBSERVED_DRAWN_LOCKS", "locks-drawn-6.18.json");
+    let (mut as_many, mut near, mut sharing, mut wrong) = (0, 0, 0, Vec::new());
+    for run in &observed.runs {
+        let (most, mean) = drawn_under_way(run);
+        let apart = mean / run.mean_under_way - 1.0;
+        let (same_most, same_mean) = (most == run.most_under_way, apart.abs() <= 0.1);
+        as_many += usize::from(same_most);
+        near += usize::from(same_mean);
+        let told = format!(
+            "Linux {}, {}, {:?}: {most} and {mean:.2} under way, of the kernel {} and {}",
+            observed.kernel, run.system, run.kinds, run.most_under_way, run.mean_under_way
+        );
+        println!("{told}");
+        let right = match shares_the_file(run) {
+            true => same_most && same_mean,
+            false => (-0.5..0.9).contains(&apart),
+        };
+        sharing += usize::from(shares_the_file(run));
+        wrong.extend((!right).then_some(told));
+    }
+    let all = observed.runs.len();
+    println!(
+        "of {all} runs {sharing} share the file; {as_many} have as many under way, {near} in the mean"
+    );
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(sharing >= 10 && 100 * as_many >= 85 * all, "{sharing}, {as_many} of {all}");
 }

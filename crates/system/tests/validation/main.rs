@@ -24,6 +24,7 @@ mod golden;
 mod huge_pages;
 mod hybrid;
 mod journal;
+mod limited;
 mod long_reads;
 mod metadata;
 mod nvm;
