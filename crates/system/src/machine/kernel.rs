@@ -268,11 +268,11 @@ impl Machine {
                 steps.push(Step::Act(Action::Wait(id)));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
-            Action::ReadMetadata { place, blocks } => {
+            Action::ReadMetadata(run) => {
                 let mut work = Vec::new();
-                let id = self.paging.read_metadata((place, blocks), &mut work);
+                let id = self.paging.read_metadata(run, &mut work);
                 let mut steps = self.work_steps(&work);
-                steps.push(Step::Act(Action::Wait(id)));
+                steps.extend(run.awaited.then_some(Step::Act(Action::Wait(id))));
                 self.threads[self.contexts[index].thread].do_first(&steps);
             }
             Action::Durable => self.await_durable(index, now_ps)?,
@@ -549,7 +549,7 @@ impl Machine {
     /// What has to be read of the file system's metadata before a thread goes on, block by block.
     fn metadata_steps(&mut self) -> Vec<Step> {
         let runs = self.paging.wanted_metadata().into_iter();
-        runs.map(|(place, blocks)| Step::Act(Action::ReadMetadata { place, blocks })).collect()
+        runs.map(|run| Step::Act(Action::ReadMetadata(run))).collect()
     }
 
     pub(super) fn work_steps(&self, work: &[Work]) -> Vec<Step> {

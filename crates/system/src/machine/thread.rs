@@ -10,6 +10,7 @@ use crate::sampling::{self, ByCause};
 use std::collections::VecDeque;
 use tierscope_kernel::{Stage, StageTimes, Timeline};
 use tierscope_model::os::InodeId;
+use tierscope_model::os::file_system::cold::BlockRun;
 use tierscope_model::os::inode_locks::Hold;
 use tierscope_model::os::paging::{DirectCall, Populate, TransferId};
 use tierscope_model::processor::window::Window;
@@ -176,8 +177,8 @@ pub enum Action {
     CopyWrite { inode: InodeId, offset: u64, left: u64, source: InodeId, source_offset: u64 },
     /// A copy from one file to another goes on.
     CopyRange { source: InodeId, source_offset: u64, inode: InodeId, offset: u64, left: u64 },
-    /// Blocks of metadata in a row, from this place on, are read.
-    ReadMetadata { place: u64, blocks: u32 },
+    /// Blocks of metadata in a row are read.
+    ReadMetadata(BlockRun),
     /// The lock of a file is taken, before a call on it.
     LockInode(InodeId, Hold),
     /// It is given up before the call's end.

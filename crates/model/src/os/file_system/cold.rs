@@ -16,8 +16,16 @@ use std::collections::BTreeSet;
 /// A directory may lie so many deep (`PATH_MAX` of one letter each, halved).
 const MOST_DEPTH: usize = 2048;
 
-/// Blocks in a row that are read at once: the place of the first, and how many.
-pub type BlockRun = (u64, u32);
+/// Blocks in a row that are read at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRun {
+    /// The place of the first.
+    pub place: u64,
+    /// How many.
+    pub blocks: u32,
+    /// Who needs them waits for them; others are read ahead.
+    pub awaited: bool,
+}
 
 /// Which blocks of metadata are in memory, by place.
 #[derive(Clone, Debug)]
@@ -61,9 +69,18 @@ impl FileSystem {
             cold.in_memory.insert(place);
             return;
         }
-        let blocks = self.layout.read_with(place);
-        cold.wanted.push((blocks.first().copied().unwrap_or(place), blocks.len() as u32));
-        for block in blocks {
+        let mut ahead = self.layout.ahead_of(place);
+        ahead.retain(|block| !cold.in_memory.contains(block));
+        let runs = ahead.chunk_by(|one, next| one + self.page_bytes == *next);
+        cold.wanted.extend(runs.map(|run| BlockRun {
+            place: run[0],
+            blocks: run.len() as u32,
+            awaited: false,
+        }));
+        let blocks = self.layout.written_with(place);
+        let (first, count) = (blocks.first().copied().unwrap_or(place), blocks.len() as u32);
+        cold.wanted.push(BlockRun { place: first, blocks: count, awaited: true });
+        for block in ahead.into_iter().chain(blocks) {
             cold.on_store.remove(&block);
             cold.in_memory.insert(block);
         }

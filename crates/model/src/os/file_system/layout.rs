@@ -137,6 +137,9 @@ pub struct Layout {
     inodes_per_group: u64,
     /// Of XFS, of each inode, for names or extents.
     fork_bytes: u64,
+    /// Inodes are read with those around them, and bitmaps of blocks by mounting.
+    reads_inodes_ahead: bool,
+    reads_bitmaps: bool,
 }
 
 impl Layout {
@@ -188,11 +191,20 @@ impl Layout {
             end,
             inodes_per_group,
             fork_bytes: XFS_SHARED_FORK_BYTES,
+            reads_inodes_ahead: !is_xfs,
+            reads_bitmaps: !is_xfs,
         }
     }
 
-    /// As a release has it, of those of today where nothing is said.
+    /// As a release has it, of those of today where nothing is said. Since 4.3 ext4 stands in for ext3 (fs/ext4/super.c,
+    /// `ext3_fs_type`), and reads ahead what that has by itself.
     pub fn of_release(&mut self, release: Release) {
+        self.reads_inodes_ahead = match self.kind {
+            FileSystemKind::Ext4 => true,
+            FileSystemKind::Ext3 => release >= Release::V4_9,
+            FileSystemKind::Xfs => false,
+        };
+        self.reads_bitmaps = !self.is_xfs() && release >= Release::V6_18;
         let shares = release >= Release::V6_18;
         self.fork_bytes = if shares { XFS_SHARED_FORK_BYTES } else { XFS_FORK_BYTES };
     }
@@ -437,7 +449,7 @@ impl Layout {
         places.iter().flat_map(|place| self.space(*place)).collect()
     }
 
-    /// Blocks that mounting reads, at once or in the background: of ext3 and ext4 descriptors of groups, of ext4 bitmaps of
+    /// Blocks that mounting reads, at once or in the background: of ext3 and ext4 descriptors of groups, and bitmaps of
     /// blocks (`ext4_fill_super`, `ext4_mb_prefetch`, Linux 5.8 and later), of XFS headers of groups
     /// (`xfs_fs_reserve_ag_blocks`); and the topmost inode with what is read with it, which XFS forgets with all that it has
     /// read until its log is recovered (`xfs_log_mount_finish`).
@@ -449,11 +461,9 @@ impl Layout {
             return headers.map(|block| self.at(block)).collect();
         }
         let top = self.inode(TOP, false).place() / self.block_bytes * self.block_bytes;
-        let past = match self.kind {
-            FileSystemKind::Ext4 => self.inode_bitmaps,
-            _ => self.block_bitmaps,
-        };
-        (self.descriptors..past).map(|block| self.at(block)).chain(self.read_with(top)).collect()
+        let past = if self.reads_bitmaps { self.inode_bitmaps } else { self.block_bitmaps };
+        let first = (self.descriptors..past).map(|block| self.at(block));
+        first.chain([top]).chain(self.ahead_of(top)).collect()
     }
 
     /// The blocks that are there before this one changes: itself, and of XFS with the header of a group's space those that the
@@ -466,16 +476,18 @@ impl Layout {
         [place].into_iter().chain(list)
     }
 
-    /// The blocks that are read with this one, in a row: of inodes those that ext4 reads ahead, and a cluster of XFS.
-    pub fn read_with(&self, place: u64) -> Vec<u64> {
-        let inodes = self.at(self.inodes)..self.at(self.others);
-        if self.kind != FileSystemKind::Ext4 || !inodes.contains(&place) {
-            return self.written_with(place);
+    /// The blocks of inodes that are read ahead beside this one: from a multiple of so many blocks of the store on, or from
+    /// where the table of its group begins, as many and one more (`__ext4_get_inode_loc`, fs/ext4/inode.c).
+    pub fn ahead_of(&self, place: u64) -> Vec<u64> {
+        let block = place / self.block_bytes;
+        if !self.reads_inodes_ahead || !(self.inodes..self.others).contains(&block) {
+            return Vec::new();
         }
-        let at_once = INODE_READAHEAD_BLOCKS * self.block_bytes;
-        let first = inodes.start + (place - inodes.start) / at_once * at_once;
-        let past = (first + at_once).min(inodes.end);
-        (first..past).step_by(self.block_bytes as usize).collect()
+        let of_group = (self.inodes_per_group * self.inode_bytes / self.block_bytes).max(1);
+        let table = self.inodes + (block - self.inodes) / of_group * of_group;
+        let first = (block & !(INODE_READAHEAD_BLOCKS - 1)).max(table);
+        let last = (first + INODE_READAHEAD_BLOCKS).min((table + of_group).min(self.others) - 1);
+        (first..=last).filter(|it| *it != block).map(|it| self.at(it)).collect()
     }
 
     /// The blocks of the map of a file of so many pages in a row that tell of this one, from the inode on. An inode of

@@ -91,13 +91,14 @@ impl Paging {
     }
 
     /// Blocks of metadata in a row are read, as a request.
-    pub fn read_metadata(&mut self, (place, blocks): BlockRun, work: &mut Vec<Work>) -> TransferId {
+    pub fn read_metadata(&mut self, run: BlockRun, work: &mut Vec<Work>) -> TransferId {
+        let BlockRun { place, blocks, .. } = run;
         let places = (0..u64::from(blocks)).map(|nth| place + nth * self.page_bytes).collect();
         self.file_system.iter_mut().for_each(|system| system.reads(blocks));
         self.start_transfer_of(places, false, Moves::Metadata { forced: false }, work)
     }
 
-    /// All that is wanted is read; the last transfer of it.
+    /// All that is wanted is read; the last transfer of it, which somebody waits for.
     pub(super) fn read_wanted(&mut self, work: &mut Vec<Work>) -> Option<TransferId> {
         let runs = self.wanted_metadata();
         runs.into_iter().map(|run| self.read_metadata(run, work)).last()
