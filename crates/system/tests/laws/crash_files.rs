@@ -472,7 +472,7 @@ fn whatever_is_left_out_is_found_and_one_point_replays_it() {
         (&[], Weakness::EarlyCompletion, "lost"),
         (&[UNSAFE, SAVED], Weakness::NoCapacitors, "lost"),
     ] {
-        let report = fail(more, &adversarial(60, &[weakness])).unwrap();
+        let report = fail(more, &adversarial(120, &[weakness])).unwrap();
         assert!(!report.holds(), "{more:?} without {weakness:?} breaks nothing");
         assert!(report.faults[harm] > 0, "{more:?} {weakness:?}: {:?}", report.faults);
         let first = &report.failing[0];
