@@ -153,7 +153,7 @@ pub struct SystemResult {
     /// Calls on files and on memory that returned in what is counted, by kind: `open`, `read`, `write`, `sync` (fsync, fdatasync,
     /// msync, sync, syncfs), `sync_file_range`, `copy_file_range` (sendfile from file to file, too), `splice` (sendfile
     /// otherwise), `fallocate`, `truncate`, `rename`, `link`, `unlink`, `mkdir`, `rmdir`, `getdents`, `fadvise` (readahead, too) and `stat`
-    /// (access, too); `mmap` and `munmap` (brk, too), `mremap`, `mprotect`, `madvise`, `mlock` (mlock2, mlockall) and
+    /// (access, too); `mmap` that brings its pages, `munmap` (brk, too), `mremap`, `mprotect`, `madvise`, `mlock` (mlock2, mlockall) and
     /// `munlock` (munlockall). Absent where there were none, of sampled runs, and of replays of windows.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub calls: BTreeMap<String, CallResult>,

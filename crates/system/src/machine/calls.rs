@@ -4,6 +4,7 @@ use super::thread::{OWNERS, owner_name};
 use super::timed::Timed;
 use crate::result::{CallResult, FaultResult};
 use std::collections::BTreeMap;
+use tierscope_workload::op::{MAP_LOCKED, MAP_POPULATE};
 use tierscope_workload::{Call, FileId};
 
 /// Kinds of calls that are told.
@@ -40,7 +41,7 @@ pub(super) enum CallKind {
     Advise,
     /// stat, access.
     Stat,
-    /// mmap, and brk where it gives more.
+    /// mmap that brings its pages (MAP_POPULATE, MAP_LOCKED).
     Map,
     /// munmap, and brk where it takes some away.
     Unmap,
@@ -107,7 +108,8 @@ impl CallKind {
             Call::ReadDirectory { .. } => CallKind::List,
             Call::AdviseFile { .. } => CallKind::Advise,
             Call::Stat { .. } => CallKind::Stat,
-            Call::Map { .. } => CallKind::Map,
+            // Others take no time to speak of, and every program has them.
+            Call::Map { flags, .. } if flags & (MAP_POPULATE | MAP_LOCKED) != 0 => CallKind::Map,
             Call::Unmap { .. } => CallKind::Unmap,
             Call::Remap { .. } => CallKind::Remap,
             Call::Protect { .. } => CallKind::Protect,
