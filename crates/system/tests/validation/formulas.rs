@@ -94,11 +94,11 @@ fn independent_misses_overlap_up_to_the_miss_registers() {
 }
 
 #[test]
-fn independent_misses_of_memory_overlap_until_its_banks_are_busy() {
-    // Of 32 banks, so that few of the next eight lie in a bank that is busy.
-    let lines: Vec<u64> =
-        (0..16_384).map(|i| ANONYMOUS + mixed(i) % (64 << 20) / LINE * LINE).collect();
-    let step_ps = |registers: u64| {
+fn independent_misses_of_memory_overlap_up_to_the_miss_registers_where_each_goes_to_another_bank() {
+    // Four channels by turns, of which each has eight banks by turns, each time with another row.
+    let line = |i: u64| ANONYMOUS + i / 32 * (32 << 10) + i / 4 % 8 * PAGE + i % 4 * LINE;
+    let lines: Vec<u64> = (0..1 << 13).map(line).collect();
+    for registers in [1, 2, 4, 8] {
         let count = registers.to_string();
         let sets = [
             ("processor.miss_registers", &*count),
@@ -108,14 +108,9 @@ fn independent_misses_of_memory_overlap_until_its_banks_are_busy() {
         ];
         let ops = stream(&lines, 1);
         let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
-        more.time_ps as f64 / more.accesses as f64
-    };
-    let alone_ps = step_ps(1);
-    for registers in [2, 4, 8, 16] {
-        let times = alone_ps / registers as f64 / step_ps(registers);
-        // Those that go on at once: lines of one bank wait for each other.
-        let least = [0.97, 0.9, 0.8, 0.6][registers.ilog2() as usize - 1];
-        assert!((least..=1.0).contains(&times), "{registers} registers: {times:.3} of the ladder");
+        let step_ps = (L3_PS + ROW_CONFLICT_PS) as f64 / registers as f64;
+        let times = more.time_ps as f64 / more.accesses as f64 / step_ps;
+        assert!((0.99..1.02).contains(&times), "{registers} registers: {times:.4}");
     }
 }
 

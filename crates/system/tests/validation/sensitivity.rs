@@ -891,6 +891,7 @@ const CASES: &[Case] = &[
     case("processor.energy.halted_power", ALL, "40W", Stores, "energy", Up),
     case("processor.energy.instruction_energy", ALL, "40nJ", Stores, "energy", Up),
     case("processor.energy.clock", ALL, "1GHz", Stores, "energy", Up),
+    case("processor.energy.clock", &[HAMS], "1GHz", Stores, "energy", Up),
     case("processor.energy.voltage", ALL, "1.5", Stores, "energy", Up),
     case("processor.prefetch.kind", &[AHEAD], "next-line", Stream(512), "time", Either),
     case("processor.prefetch.degree", &[AHEAD], "1", Stream(512), "time", Either),

@@ -113,7 +113,7 @@ fn threads_read_what_they_wrote_while_pages_move_to_and_fro() {
             let address = ANONYMOUS + window + draw % (1 << 20) / LINE * LINE;
             if draw >> 60 < 6 { Op::store(address, 8, 400) } else { Op::load(address, 8, 400) }
         };
-        (0..8_000).map(step).collect()
+        (0..30_000).map(step).collect()
     };
     let mut threads: Vec<Vec<Op>> = (0..4).map(thread).collect();
     let start: Vec<Op> = (1..4).flat_map(|thread| call(Call::Spawn { thread })).collect();
@@ -123,7 +123,7 @@ fn threads_read_what_they_wrote_while_pages_move_to_and_fro() {
     let often: Sets<'_> =
         &[("tiering.balancing.scan_period", "100us"), ("tiering.balancing.hot_threshold", "1ms")];
     let sums = run(&system("cxl-tiering/quick", &[SMALL, often]), &threads);
-    assert!(sums.counter("promoted_pages") > 0, "{}", sums.counter("promoted_pages"));
+    assert!(sums.counter("promoted_pages") > 20, "{}", sums.counter("promoted_pages"));
     assert!(sums.counter("demoted_pages") > 0, "{}", sums.counter("demoted_pages"));
     assert!(sums.result.time_breakdown_ns["migration"] > 0.0);
 }
