@@ -254,7 +254,7 @@ def test_a_pointer_chase_takes_a_latency_a_step(
     nodes, steps = 1 << 16, 20_000
 
     def step_ps(way: str) -> float:
-        work: ts.Workload | str = ts.program(program, way, str(nodes), str(steps))
+        work: ts.Program | str = ts.program(program, way, str(nodes), str(steps))
         if kept:
             name = f"{way}.tst"
             made = tierscope("record", "-q", "-o", name, "--", program, way, str(nodes), str(steps))

@@ -309,7 +309,7 @@ pub struct Recorded {
 /// What a process is in a run.
 enum Role {
     /// The host, which has the sink and runs nothing of the program.
-    Host { sink: Box<dyn Sink>, log: Mutex<LogWriter>, family: Family },
+    Host { sink: Box<dyn Sink>, log: Mutex<LogWriter>, family: Box<Family> },
     /// One of the program's.
     Program { sink: ChildSink },
 }
@@ -394,7 +394,7 @@ impl Recorder {
         log: LogWriter,
         process: Process,
     ) -> &'static Recorder {
-        let role = Role::Host { sink, log: Mutex::new(log), family: Family::default() };
+        let role = Role::Host { sink, log: Mutex::new(log), family: Box::default() };
         Recorder::install(Recorder::new(role, process, 0))
     }
 

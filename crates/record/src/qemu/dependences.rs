@@ -120,16 +120,20 @@ struct Edge {
     first_alone: AtomicBool,
 }
 
-const NEW_EDGE: Edge = Edge {
-    address: AtomicU64::new(0),
-    kept: AtomicU64::new(0),
-    set: AtomicU64::new(0),
-    moves: AtomicPtr::new(std::ptr::null_mut()),
-    first_alone: AtomicBool::new(false),
-};
+impl Edge {
+    const fn new() -> Edge {
+        Edge {
+            address: AtomicU64::new(0),
+            kept: AtomicU64::new(0),
+            set: AtomicU64::new(0),
+            moves: AtomicPtr::new(std::ptr::null_mut()),
+            first_alone: AtomicBool::new(false),
+        }
+    }
+}
 
 /// Different plans of a program are few: far fewer than its instructions.
-static EDGES: [Edge; 1 << EDGE_BITS] = [NEW_EDGE; 1 << EDGE_BITS];
+static EDGES: [Edge; 1 << EDGE_BITS] = [const { Edge::new() }; 1 << EDGE_BITS];
 static KNOWN: Mutex<Option<HashMap<Plan, u32>>> = Mutex::new(None);
 /// There was no number for a plan, and it has been said.
 static WITHOUT: AtomicBool = AtomicBool::new(false);
@@ -202,15 +206,11 @@ impl Followed {
     fn go_on(&mut self, edge: &Edge) {
         let before = self.made;
         self.made = before & edge.kept.load(Ordering::Relaxed) | edge.set.load(Ordering::Relaxed);
-        let moves = edge.moves.load(Ordering::Relaxed);
         // SAFETY: null, or a list that is never freed; it was written before the code that names it.
-        if before != 0
-            && let Some(moves) = unsafe { moves.as_ref() }
-        {
-            for (from, to) in moves {
-                if before & from != 0 {
-                    self.made |= to;
-                }
+        let moves = unsafe { edge.moves.load(Ordering::Relaxed).as_ref() };
+        for (from, to) in moves.into_iter().flatten() {
+            if before & from != 0 {
+                self.made |= to;
             }
         }
     }

@@ -167,7 +167,7 @@ mod tests {
         let flushes: Vec<[u8; 3]> = (0..6).map(|n| [0x0f, 0xae, 0x38 | n]).collect();
         let usable = [0usize, 1, 2, 3];
         usable.iter().for_each(|n| code.extend([&far[*n][..], &flushes[*n][..]]));
-        code.extend([&STORE[..], FLUSH]);
+        code.extend([STORE, FLUSH]);
         let told = places(&code);
         assert_eq!(told.iter().filter_map(|(anchor, _)| *anchor).collect::<Vec<_>>(), [0, 1, 2, 3]);
         assert_eq!(told.last(), Some(&(None, unknown)), "there are so many anchors");

@@ -287,7 +287,7 @@ fn instrument(api: &Api, block: Block) {
         let before_end = (count - 1 - index) as u64;
         if let Some(fence) = traits.fence {
             let flags = if fence == Fence::Stores { FLAG_STORES } else { 0 };
-            let data = Noted { before_end, flags }.data() as *mut c_void;
+            let data = Noted::new(before_end, flags).data() as *mut c_void;
             (api.register_vcpu_insn_exec_cb)(instruction, on_fence, api::NO_REGISTERS, data);
         }
         let site = grain.map(|grain| {
@@ -302,7 +302,7 @@ fn instrument(api: &Api, block: Block) {
             note_flush(api, instruction, before_end, flush, place);
         }
         let flags = flags_of_traits(traits) | if access.dependent { FLAG_DEPENDENT } else { 0 };
-        note_accesses(api, instruction, Noted { before_end, flags }, access, anchor, site);
+        note_accesses(api, instruction, Noted::new(before_end, flags), access, anchor, site);
     }
     if plan.edge != NO_EDGE {
         let data = plan.edge as usize as *mut c_void;
@@ -316,8 +316,13 @@ fn instrument(api: &Api, block: Block) {
 struct Noted {
     /// Instructions to the block's end, which has 512 at most (`TCG_MAX_INSNS` in QEMU's `tcg.h`).
     before_end: u64,
-    flags: u8,
+    /// Flags, where the low half of an operation's `meta` has them.
+    flags: u32,
 }
+
+/// Where the low half of `meta` has its flags, and the one that a callback may add.
+const META_SHIFT: u32 = 8;
+const DEPENDENT: u32 = (FLAG_DEPENDENT as u32) << META_SHIFT;
 
 /// In user data, flags of accesses begin here.
 const FLAGS_SHIFT: u32 = 10;
@@ -330,16 +335,20 @@ const SITE_SHIFT: u32 = EDGE_SHIFT + EDGE_BITS;
 const ANCHOR_SHIFT: u32 = 56;
 
 impl Noted {
+    fn new(before_end: u64, flags: u8) -> Noted {
+        Noted { before_end, flags: u32::from(flags) << META_SHIFT }
+    }
+
     fn data(self) -> u64 {
-        debug_assert!(self.before_end >> FLAGS_SHIFT == 0 && self.flags < 16);
-        self.before_end | u64::from(self.flags) << FLAGS_SHIFT
+        debug_assert!(self.before_end >> FLAGS_SHIFT == 0 && self.flags >> META_SHIFT < 16);
+        self.before_end | u64::from(self.flags) << (FLAGS_SHIFT - META_SHIFT)
     }
 
     #[inline(always)]
     fn of(data: u64) -> Noted {
         Noted {
             before_end: data & ((1 << FLAGS_SHIFT) - 1),
-            flags: (data >> FLAGS_SHIFT & 15) as u8,
+            flags: (data >> (FLAGS_SHIFT - META_SHIFT)) as u32 & 15 << META_SHIFT,
         }
     }
 }
@@ -401,7 +410,7 @@ fn note_flush(api: &Api, instruction: Instruction, before_end: u64, flush: Flush
         Flush::InNoOrder => 0,
         Flush::Keeping => FLAG_KEEP,
     };
-    let noted = Noted { before_end, flags };
+    let noted = Noted::new(before_end, flags);
     let (callback, data): (BlockCallback, u64) = match place {
         // An address of a program has no more bits than there are left.
         Place::At(address) if address >> (64 - FLUSHED_SHIFT) == 0 => {
@@ -411,7 +420,7 @@ fn note_flush(api: &Api, instruction: Instruction, before_end: u64, flush: Flush
             let bytes = u64::from(bytes as u32) << BEHIND_SHIFT;
             (on_flush_behind, noted.data() | (anchor as u64) << FLUSHED_SHIFT | bytes)
         }
-        _ => (on_flush, Noted { before_end, flags: flush as u8 }.data()),
+        _ => (on_flush, Noted::new(before_end, flush as u8).data()),
     };
     let data = data as *mut c_void;
     (api.register_vcpu_insn_exec_cb)(instruction, callback, api::NO_REGISTERS, data);
@@ -434,7 +443,7 @@ extern "C" fn on_sited_access(thread: c_uint, info: u32, address: u64, data: *mu
     // SAFETY: the slot is the running thread's own.
     unsafe { Slot::enter_site(slot(thread), site_of(data)) };
     if edge_of(data) == NO_EDGE {
-        note(thread, info, address, Noted::of(data));
+        note(slot(thread), info, address, Noted::of(data));
     } else {
         on_followed_access(thread, info, address, data as *mut c_void);
     }
@@ -455,7 +464,7 @@ extern "C" fn on_anchored_access(thread: c_uint, info: u32, address: u64, data: 
         }
     }
     match (site_of(bits), edge_of(bits)) {
-        (sites::NO_INDEX, NO_EDGE) => note(thread, info, address, Noted::of(bits)),
+        (sites::NO_INDEX, NO_EDGE) => note(slot(thread), info, address, Noted::of(bits)),
         (sites::NO_INDEX, _) => on_followed_access(thread, info, address, data),
         _ => on_sited_access(thread, info, address, data),
     }
@@ -464,10 +473,10 @@ extern "C" fn on_anchored_access(thread: c_uint, info: u32, address: u64, data: 
 /// An access happens that changes what is known of registers, in a way that an edge says.
 extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let Noted { before_end, flags } = Noted::of(data as u64);
-    let dependent = flags & FLAG_DEPENDENT != 0;
+    let dependent = flags & DEPENDENT != 0;
+    let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
     let dependent = unsafe {
-        let slot = slot(thread);
         let followed = &mut (*slot).followed;
         if Slot::has_noted(slot, before_end) {
             followed.further
@@ -475,26 +484,28 @@ extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: 
             followed.access(edge_of(data as u64), dependent)
         }
     };
-    let flags = flags & !FLAG_DEPENDENT | flag_of(dependent);
-    note(thread, info, address, Noted { before_end, flags });
+    let flags = flags & !DEPENDENT | flag_of(dependent);
+    note(slot, info, address, Noted { before_end, flags });
 }
 
 /// An access happens whose address may have been made of the last load, before the block.
 extern "C" fn on_reading_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     let mut noted = Noted::of(data);
+    let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
-    let followed = unsafe { &(*slot(thread)).followed };
+    let followed = unsafe { &(*slot).followed };
     noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
-    note(thread, info, address, noted);
+    note(slot, info, address, noted);
 }
 
 /// The last load of a block happens.
 extern "C" fn on_setting_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
+    let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
-    unsafe { (*slot(thread)).followed.set((data >> SET_SHIFT) as u32) };
-    note(thread, info, address, Noted::of(data));
+    unsafe { (*slot).followed.set((data >> SET_SHIFT) as u32) };
+    note(slot, info, address, Noted::of(data));
 }
 
 /// Both: the last load of a block, and the first. Pieces of it are joined, and the first says for all whether
@@ -502,11 +513,12 @@ extern "C" fn on_setting_access(thread: c_uint, info: u32, address: u64, data: *
 extern "C" fn on_linking_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     let mut noted = Noted::of(data);
+    let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
-    let followed = unsafe { &mut (*slot(thread)).followed };
+    let followed = unsafe { &mut (*slot).followed };
     noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
     followed.set((data >> SET_SHIFT) as u32);
-    note(thread, info, address, noted);
+    note(slot, info, address, noted);
 }
 
 /// The same of an instruction that stores, too: that store does not depend on its own load.
@@ -516,15 +528,15 @@ extern "C" fn on_update(thread: c_uint, info: u32, address: u64, data: *mut c_vo
     // An atomic one is a load to begin with, of which the rest is seen to where it is noted.
     if known as u8 == STORE as u8 {
         let mut noted = Noted::of(data as u64);
-        noted.flags &= !FLAG_DEPENDENT;
-        return note(thread, info, address, noted);
+        noted.flags &= !DEPENDENT;
+        return note(slot(thread), info, address, noted);
     }
     on_linking_access(thread, info, address, data);
 }
 
 #[inline(always)]
-fn flag_of(dependent: bool) -> u8 {
-    FLAG_DEPENDENT * u8::from(dependent)
+fn flag_of(dependent: bool) -> u32 {
+    DEPENDENT * u32::from(dependent)
 }
 
 /// A block begins to run that has no access, and moves values between registers.
@@ -599,7 +611,7 @@ extern "C" fn on_repeated(thread: c_uint, data: *mut c_void) {
 /// A fence is about to run.
 extern "C" fn on_fence(thread: c_uint, data: *mut c_void) {
     let Noted { before_end, flags } = Noted::of(data as u64);
-    let low = u32::from(OpKind::Fence as u8) | u32::from(flags) << 8;
+    let low = u32::from(OpKind::Fence as u8) | flags;
     // SAFETY: the slot is the running thread's own.
     unsafe { Slot::access(slot(thread), before_end as u32, low, 0) };
 }
@@ -607,7 +619,7 @@ extern "C" fn on_fence(thread: c_uint, data: *mut c_void) {
 /// A flush of a line is about to run whose address is not known: it becomes an instruction that tells the host.
 extern "C" fn on_flush(thread: c_uint, data: *mut c_void) {
     let Noted { before_end, flags } = Noted::of(data as u64);
-    let low = u32::from(OpKind::Compute as u8) | u32::from(flags) << 8;
+    let low = u32::from(OpKind::Compute as u8) | flags;
     // SAFETY: the slot is the running thread's own.
     unsafe { Slot::access(slot(thread), before_end as u32, low, 0) };
 }
@@ -629,41 +641,41 @@ extern "C" fn on_flush_behind(thread: c_uint, data: *mut c_void) {
 }
 
 fn note_flushed(thread: c_uint, noted: Noted, address: u64) {
-    let low = u32::from(OpKind::Flush as u8) | u32::from(noted.flags) << 8;
+    let low = u32::from(OpKind::Flush as u8) | noted.flags;
     // SAFETY: the slot is the running thread's own.
     unsafe { Slot::access(slot(thread), noted.before_end as u32, low, address) };
 }
 
 /// An access happens.
 extern "C" fn on_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    note(thread, info, address, Noted::of(data as u64));
+    note(slot(thread), info, address, Noted::of(data as u64));
 }
 
 /// Notes an access. The usual case makes no call, so that it needs no registers saved.
 #[inline(always)]
-fn note(thread: c_uint, info: u32, address: u64, noted: Noted) {
+fn note(slot: *mut Slot, info: u32, address: u64, noted: Noted) {
     let known = KINDS_AND_SIZES.get(info as usize).map_or(0, |k| k.load(Ordering::Relaxed));
-    let (before_end, flags) = (noted.before_end as u32, u32::from(noted.flags) << 8);
+    let (before_end, flags) = (noted.before_end as u32, noted.flags);
     if known == 0 || known & STORES_TOO != 0 {
-        return unusual_access(thread, info, address, before_end, flags);
+        return unusual_access(slot, info, address, before_end, flags);
     }
     // SAFETY: the slot is the running thread's own.
-    unsafe { Slot::access(slot(thread), before_end, known | flags, address) };
+    unsafe { Slot::access(slot, before_end, known | flags, address) };
 }
 
 /// An access of a sort that comes for the first time, or that is a load and a store.
 #[cold]
 #[inline(never)]
-fn unusual_access(thread: c_uint, info: u32, address: u64, before_end: u32, flags: u32) {
+fn unusual_access(slot: *mut Slot, info: u32, address: u64, before_end: u32, flags: u32) {
     let kind_and_size = kind_and_size(info);
     let low = kind_and_size & !STORES_TOO | flags;
     // SAFETY: the slot is the running thread's own.
     unsafe {
-        Slot::access(slot(thread), before_end, low, address);
+        Slot::access(slot, before_end, low, address);
         if kind_and_size & STORES_TOO != 0 {
             // Its address does not depend on its own load.
-            let low = low & !(u32::from(FLAG_DEPENDENT) << 8);
-            Slot::access(slot(thread), before_end, low ^ u32::from(LOAD ^ STORE), address);
+            let low = low & !DEPENDENT;
+            Slot::access(slot, before_end, low ^ u32::from(LOAD ^ STORE), address);
         }
     }
 }
