@@ -179,7 +179,7 @@ def _of_threads(found: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Threads", fmt.count(found["threads"])
     yield "Instructions", fmt.count(found["instructions"])
     flushes = found["line_flushes"]
-    untold = "not told: recordings have no addresses of them"
+    untold = "none told: recordings have those whose address is known"
     yield "Stores past the caches", fmt.count(found["non_temporal_stores"])
     yield "Flushes of lines", untold if flushes is None else fmt.count(flushes)
     yield "Fences", fmt.count(found["fences"])
