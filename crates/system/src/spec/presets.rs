@@ -233,6 +233,7 @@ presets! {
     "hams-host" = "hams-host.toml", "Four ARMv8 cores of 2 GHz, the simulated host of [HAMS21]";
     "hams-testbed" = "hams-testbed.toml", "Core i7-4790K, 4 cores of 4 GHz, measured in [HAMS21]";
     "xeon-6430-host" = "xeon-6430-host.toml", "Xeon Gold 6430, 32 cores of Sapphire Rapids at 2.1 GHz";
+    "epyc-9005-host" = "epyc-9005-host.toml", "A die of EPYC 9005 (Turin), 8 cores of Zen 5 at 4.4 GHz";
 }
 
 // Kernels: what paging and file calls do on a machine of any processor, for the bases of machines.
