@@ -281,6 +281,22 @@ class ProcessorEnergy(_Spec):
     An energy such as ``"2.47pJ"``.
     """
 
+    clock: str | None = None
+    """Clock at which `running_power` is so.
+
+    At another, what a running core takes beyond a halted one is as much more as that clock is
+    higher: dynamic power is capacitance × voltage² × frequency (Hennessy and Patterson, Computer
+    Architecture, 5th edition, §1.5). Where it is missing the power is that of any clock, as leakage
+    is. A frequency such as ``"2GHz"``.
+    """
+
+    voltage: float | None = None
+    """The cores' voltage, as a multiple of that at which all this is so: dynamic power, and
+    energies of instructions and look-ups, grow with its square.
+
+    Where it is missing, 1.
+    """
+
 
 @dataclass(frozen=True, kw_only=True)
 class Processor(_Spec):
@@ -311,13 +327,14 @@ class Processor(_Spec):
 
     load_queue: int | None = None
     """Loads that may be in flight from the oldest unfinished one on, those that have been served
-    included.
+    included, of which one instruction counts once.
 
-    Where it is missing there are as many as the reorder window holds.
+    Where it is missing there are no bounds beside the reorder window.
     """
 
     store_queue: int | None = None
-    """Stores that may wait, in order, to come into the caches: for older loads, and for lines.
+    """Stores that may wait, in order, to come into the caches: for older loads, and for lines; of
+    one instruction it is one.
 
     Where it is missing there are no bounds beside miss registers.
     """

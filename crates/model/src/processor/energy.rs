@@ -58,6 +58,15 @@ impl ProcessorEnergySpec {
         }
         let most = Energy::from_femtojoules(1_000_000_000_000);
         problems.at_most(path, "instruction_energy", self.instruction_energy, most);
+        if self.running_power < self.halted_power {
+            problems.add(
+                "contradiction",
+                format!("{path}.running_power"),
+                self.running_power.to_string(),
+                format!("a halted core takes {}, and one that runs no less", self.halted_power),
+                "raise it, or lower halted_power".into(),
+            );
+        }
         let least = Frequency::from_hertz(1_000_000);
         self.clock.into_iter().for_each(|clock| problems.at_least(path, "clock", clock, least));
         if let Some(voltage) = self.voltage

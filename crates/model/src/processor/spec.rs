@@ -23,12 +23,12 @@ pub struct ProcessorSpec {
     pub base_cpi: f64,
     /// Instructions that may be in flight behind the oldest unfinished load.
     pub reorder_window: u32,
-    /// Loads that may be in flight from the oldest unfinished one on, those that have been served included. Where it is
-    /// missing there are as many as the reorder window holds.
+    /// Loads that may be in flight from the oldest unfinished one on, those that have been served included, of which one
+    /// instruction counts once. Where it is missing there are no bounds beside the reorder window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_queue: Option<u32>,
-    /// Stores that may wait, in order, to come into the caches: for older loads, and for lines. Where it is missing there
-    /// are no bounds beside miss registers.
+    /// Stores that may wait, in order, to come into the caches: for older loads, and for lines; of one instruction it is
+    /// one. Where it is missing there are no bounds beside miss registers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub store_queue: Option<u32>,
     /// Lines that a hardware thread may be waiting for at once beyond its first-level cache.
@@ -173,18 +173,24 @@ impl ProcessorSpec {
         for (name, queue) in [("load_queue", self.load_queue), ("store_queue", self.store_queue)] {
             queue.into_iter().for_each(|entries| problems.at_least(path, name, entries, 1));
         }
-        let queues = [self.load_queue, self.store_queue].into_iter().flatten();
-        let least = queues.chain([self.reorder_window, self.miss_registers]).min();
-        if self.partitioned && least < Some(self.threads_per_core) {
+        let shared = [
+            ("reorder_window", Some(self.reorder_window)),
+            ("load_queue", self.load_queue),
+            ("store_queue", self.store_queue),
+            ("miss_registers", Some(self.miss_registers)),
+        ];
+        let few =
+            shared.into_iter().find(|(_, some)| some.is_some_and(|it| it < self.threads_per_core));
+        if let (true, Some((name, Some(some)))) = (self.partitioned, few) {
             problems.add(
                 "contradiction",
                 format!("{path}.partitioned"),
                 "true".into(),
                 format!(
-                    "{} hardware threads share {} instructions, {} miss registers and queues, and each needs one of each",
-                    self.threads_per_core, self.reorder_window, self.miss_registers
+                    "{} hardware threads share {path}.{name} of {some}, and each needs one",
+                    self.threads_per_core
                 ),
-                "write partitioned = false, or more of these".into(),
+                format!("write partitioned = false, or a larger {name}"),
             );
         }
         problems.at_least(path, "clock", self.clock, Frequency::from_hertz(1_000_000));

@@ -5,7 +5,8 @@
 //! place in the load queue until it retires, in order: until no load before it is unfinished. A store retires into the
 //! store queue: it takes a miss register, but does not hold the window; it has its place until it is in the caches, in
 //! order (Intel SDM volume 3, §9.2.2: stores are not reordered with stores, nor go before older loads). What
-//! passes the caches by leaves the queue at once, for a buffer of its own. Behind a fence, accesses wait for those before it: all for all, or
+//! passes the caches by leaves the queue at once, for a buffer of its own. What one instruction loads, or stores, has one place:
+//! a string instruction moves lines, and here is an access for each element. Behind a fence, accesses wait for those before it: all for all, or
 //! stores for stores.
 
 use std::collections::VecDeque;
@@ -92,14 +93,22 @@ struct Issued {
     stores: u64,
 }
 
+/// So many entries are few.
+const CROWDED: usize = 64;
+
 /// The window.
 #[derive(Clone, Debug)]
 pub struct Window {
     /// Each with the loads and stores that there had been before it.
     entries: VecDeque<(Outstanding, Issued)>,
+    /// So many entries there are before those that are done are looked for among them.
+    crowded: usize,
     sizes: Sizes,
     taken: usize,
     issued: Issued,
+    /// Instruction counts of the load and of the store that took a place last.
+    last_load_at: u64,
+    last_store_at: u64,
     last_load: Option<Outstanding>,
     /// Entries that have left the window.
     gone: u64,
@@ -113,9 +122,12 @@ impl Window {
     pub fn new(sizes: Sizes) -> Self {
         Window {
             entries: VecDeque::with_capacity(64),
+            crowded: CROWDED,
             sizes,
             taken: 0,
             issued: Issued::default(),
+            last_load_at: u64::MAX,
+            last_store_at: u64::MAX,
             last_load: None,
             gone: 0,
             fenced: 0,
@@ -153,9 +165,38 @@ impl Window {
             self.entries.pop_front();
             self.gone += 1;
         }
+        if self.entries.len() >= self.crowded {
+            self.thin_out(now_ps);
+        }
         if self.taken >= self.sizes.miss_registers {
             self.release_registers(now_ps);
         }
+    }
+
+    /// Behind one that is not done for long (a buffer that stays open, a store from a slow store), those that are done go: nobody
+    /// asks for them. So what is looked through stays as long as what is outstanding.
+    #[cold]
+    fn thin_out(&mut self, now_ps: u64) {
+        let (gone, mut index) = (self.gone, 0);
+        let (mut behind_all, mut behind_stores, mut removed) = (0, 0, 0);
+        let (fenced, fenced_stores) = (self.fenced, self.fenced_stores);
+        let taken = &mut self.taken;
+        self.entries.retain(|(entry, _)| {
+            let stays = entry.done_ps > now_ps;
+            if !stays {
+                *taken -= usize::from(entry.takes_register);
+                removed += 1;
+                behind_all += u64::from(gone + index >= fenced);
+                behind_stores += u64::from(gone + index >= fenced_stores);
+            }
+            index += 1;
+            stays
+        });
+        // As if they had left at the front: before a fence is what was before it and stays.
+        self.gone += removed;
+        self.fenced += behind_all;
+        self.fenced_stores += behind_stores;
+        self.crowded = CROWDED.max(2 * self.entries.len());
     }
 
     /// Registers come free out of order.
@@ -176,21 +217,37 @@ impl Window {
         match entry.holds {
             Holds::Window => {
                 self.last_load = Some(entry);
-                self.issued.loads += 1;
+                self.take_place(false, entry.instruction);
             }
-            Holds::StoreQueue => self.issued.stores += 1,
+            Holds::StoreQueue => self.take_place(true, entry.instruction),
             Holds::Nothing => {}
+        }
+    }
+
+    /// Whether an access has its place in a queue by an earlier one of the same instruction.
+    #[inline]
+    fn has_place(&self, write: bool, instruction: u64) -> bool {
+        instruction == if write { self.last_store_at } else { self.last_load_at }
+    }
+
+    #[inline]
+    fn take_place(&mut self, write: bool, instruction: u64) {
+        let new = u64::from(!self.has_place(write, instruction));
+        if write {
+            self.issued.stores += new;
+            self.last_store_at = instruction;
+        } else {
+            self.issued.loads += new;
+            self.last_load_at = instruction;
         }
     }
 
     /// An access was served at once. It has its place in a queue behind what is outstanding, and a later access that
     /// depends on a load need not wait.
     #[inline]
-    pub fn was_immediate(&mut self, write: bool) {
-        if write {
-            self.issued.stores += 1;
-        } else {
-            self.issued.loads += 1;
+    pub fn was_immediate(&mut self, write: bool, instruction: u64) {
+        self.take_place(write, instruction);
+        if !write {
             self.last_load = None;
         }
     }
@@ -244,7 +301,8 @@ impl Window {
             return Self::wait_for(load);
         }
         let mut unfinished = self.entries.iter().filter(|(entry, _)| entry.done_ps > now_ps);
-        if write {
+        let needs_place = !self.has_place(write, instruction);
+        if write && needs_place {
             // Behind the oldest that is not done, which keeps all stores behind it where they are.
             let mut oldest = unfinished.clone();
             if let Some((oldest, before)) = oldest.find(|(entry, _)| entry.holds != Holds::Nothing)
@@ -257,7 +315,7 @@ impl Window {
         if let Some((oldest, before)) = oldest {
             let loads = self.issued.loads - before.loads;
             if instruction.saturating_sub(oldest.instruction) >= self.sizes.reorder_window
-                || !write && loads >= self.sizes.load_queue
+                || !write && needs_place && loads >= self.sizes.load_queue
             {
                 return Self::wait_for(*oldest);
             }
@@ -345,11 +403,13 @@ mod tests {
         let sizes = Sizes { load_queue: 4, ..window(1000, 8).sizes };
         let mut window = Window::new(sizes);
         window.push(load(0, UNKNOWN, 7));
-        window.was_immediate(true);
-        window.was_immediate(false);
+        window.was_immediate(true, 1);
+        window.was_immediate(false, 1);
         window.push(load(2, 50, NO_MISS));
         assert_eq!(window.blocks(3, false, false, 60), Block::None, "three of four");
-        window.was_immediate(false);
+        window.was_immediate(false, 3);
+        assert_eq!(window.blocks(3, false, false, 60), Block::None, "of the same instruction");
+        window.was_immediate(false, 3);
         assert_eq!(window.blocks(4, false, false, 60), Block::On(7));
         assert_eq!(window.blocks(4, true, false, 60), Block::None, "stores have their own");
         window.finish(7, 70);
@@ -365,17 +425,49 @@ mod tests {
             let mut window = Window::new(sizes);
             window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 6) });
             window.push(Outstanding { holds: oldest, ..load(0, UNKNOWN, 7) });
-            window.was_immediate(true);
+            window.was_immediate(true, 1);
             if oldest == Holds::Window {
-                assert_eq!(window.blocks(1, true, false, 0), Block::None, "one of two");
-                window.was_immediate(true);
+                assert_eq!(window.blocks(2, true, false, 0), Block::None, "one of two");
+                window.was_immediate(true, 2);
             }
-            assert_eq!(window.blocks(2, true, false, 0), Block::On(7), "{oldest:?}");
-            assert_eq!(window.blocks(2, false, false, 0), Block::None, "loads have their own");
+            assert_eq!(
+                window.blocks(2, true, false, 0),
+                if oldest == Holds::Window { Block::None } else { Block::On(7) },
+                "{oldest:?}: of the same instruction, or not"
+            );
+            assert_eq!(window.blocks(3, true, false, 0), Block::On(7), "{oldest:?}");
+            assert_eq!(window.blocks(3, false, false, 0), Block::None, "loads have their own");
             window.finish(7, 50);
             window.retire(50);
-            assert_eq!(window.blocks(2, true, false, 50), Block::None);
+            assert_eq!(window.blocks(3, true, false, 50), Block::None);
         }
+    }
+
+    /// Behind an entry that is not done for long, what is done goes, and nothing else changes.
+    #[test]
+    fn a_window_stays_small_behind_what_is_not_done() {
+        let mut window = window(1_000_000_000, 8);
+        window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 1) });
+        window.push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 2) });
+        for step in 1..10_000 {
+            if step == 5_000 {
+                window.push(Outstanding { holds: Holds::StoreQueue, ..load(step, UNKNOWN, 3) });
+                window.fence(true);
+            }
+            window.retire(10 * step);
+            window.push(load(step, 10 * step + 10, NO_MISS));
+            assert!(window.len() <= 70, "{} at {step}", window.len());
+        }
+        window.finish(2, 200_000);
+        window.retire(200_000);
+        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::On(3), "before the fence");
+        window.finish(3, 200_000);
+        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::On(1), "a store, too");
+        assert_eq!(window.blocks(10_000, false, false, 200_000), Block::None);
+        window.finish(1, 200_000);
+        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::None);
+        window.retire(200_000);
+        assert!(window.is_empty());
     }
 
     #[test]

@@ -340,8 +340,7 @@ impl Machine {
         let caches = &self.cores[core].caches;
         if !caches.contains(line) {
             if from_shared {
-                self.warm_shared_hit(core, line, now_ps);
-                self.send_dropped(now_ps);
+                self.came_from_shared(core, line, now_ps);
             }
             return;
         }
@@ -354,15 +353,15 @@ impl Machine {
         if from_shared && others.written.is_some() {
             self.account.cache_transfers += 1;
         } else if from_shared {
-            self.warm_shared_hit(core, line, now_ps);
-            self.send_dropped(now_ps);
+            self.came_from_shared(core, line, now_ps);
         }
         if let (Some(version), true) = (others.written, write) {
             self.put_dirty(DirtyLine { line, version }, now_ps);
         }
     }
 
-    /// Whether the shared caches have a line that a core asks for. Its prefetcher learns of it then.
+    /// Whether the shared caches have a line that a core asks for, which none can have but this one. Its prefetcher learns
+    /// of it then.
     pub(super) fn warm_shared_hit(&mut self, core: usize, line: u64, now_ps: u64) -> bool {
         let hit = self.shared.access(line, &mut self.dropped).is_some();
         if hit {
@@ -370,6 +369,17 @@ impl Machine {
             self.warm_ahead(core, line, now_ps);
         }
         hit
+    }
+
+    /// The shared caches had a line that a core asked for, and no other core had written it. They may have dropped it
+    /// since; and where a unit has begun since, its prefetches are those of detail.
+    fn came_from_shared(&mut self, core: usize, line: u64, now_ps: u64) {
+        self.account.shared_hits += 1;
+        self.shared.access(line, &mut self.dropped);
+        if self.functional {
+            self.warm_ahead(core, line, now_ps);
+        }
+        self.send_dropped(now_ps);
     }
 
     /// Where data are checked, and so nothing was warmed at once: that a line which a core may write is in no

@@ -349,7 +349,7 @@ impl Machine {
                 thread.access = Some(Access::program(op.word, write, dependent));
                 break;
             }
-            context.window.was_immediate(write);
+            context.window.was_immediate(write, position);
             hits += 1;
         }
         thread.position += taken;
@@ -557,7 +557,7 @@ impl Machine {
             return self.walk(index, access, line);
         }
         if core.caches.hit_first(line, access.write) {
-            context.window.was_immediate(access.write);
+            context.window.was_immediate(access.write, thread.position_instructions);
             self.account.hit(access.measured, 0, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, core.caches.latency_ps(0));

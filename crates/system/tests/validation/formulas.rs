@@ -135,6 +135,27 @@ fn independent_misses_overlap_up_to_the_queue_for_loads_or_for_stores() {
 }
 
 #[test]
+fn what_one_instruction_stores_has_one_place_in_the_queue_whatever_it_is_stored_by() {
+    let lines = every(LINE, 12_288);
+    let step_ps = |bytes: u64| {
+        let spec =
+            oracle(&[&[("processor.store_queue", "4"), ("processor.miss_registers", "8"), FAR.0]]);
+        // A string instruction each line.
+        let ops: Vec<Op> = lines
+            .iter()
+            .flat_map(|line| {
+                (0..LINE / bytes)
+                    .map(move |i| Op::store(line + i * bytes, bytes as u16, u32::from(i == 0) as _))
+            })
+            .collect();
+        let more = adds(&spec, &repeat(&ops, 2), &ops);
+        more.time_ps / lines.len() as u64
+    };
+    assert_eq!(step_ps(LINE / 8), L3_PS / 4);
+    assert_eq!(step_ps(1), L3_PS / 4);
+}
+
+#[test]
 fn a_store_that_hits_waits_in_its_queue_behind_older_loads_and_loads_that_hit_wait_in_theirs() {
     let lines = every(LINE, 12_288);
     let near = ANONYMOUS + 12_288 * LINE;

@@ -375,7 +375,7 @@ fn intervals_of_runs_by_which_nothing_was_set_hold_the_truth_as_often_as_they_sa
         "filter",
         "chase",
     ];
-    let (works, places) = of_many((&works[..2], 1), (&works[..], 3));
+    let (works, places) = of_many((&works[..2], 1), (&works[..], 2));
     let (mut held, mut compared, mut missed) = (0, 0, Vec::new());
     for (name, system) in machines().into_iter().chain(drives()) {
         let (most, unit_ps, every) = match name {
@@ -579,7 +579,8 @@ fn cores_share_lines_in_a_sampled_run_as_in_the_complete_one() {
                 let off = found as f64 / expected.max(1) as f64 - 1.0;
                 // Few of those that are asked for find room: as many between units, but others, and others are hit.
                 let most = if name == "few" && counter == "shared_cache_hits" { 0.4 } else { 0.05 };
-                let few = expected < 2_000 && found < 2_500 && counter != "line_prefetches_late";
+                // So many are by chance.
+                let few = expected.max(found) < 500;
                 assert!(
                     few || off.abs() < most || expected.abs_diff(found) < 20,
                     "{name} {random}: {counter}: {found}, not {expected}"
