@@ -412,9 +412,9 @@ fn intervals_of_runs_by_which_nothing_was_set_hold_the_truth_as_often_as_they_sa
     if std::env::var_os("TIERSCOPE_SHOW").is_some() {
         println!("{held} of {compared}; not\n{missed}");
     }
-    // 95 in 100, less two standard errors of so many.
+    // 95 in 100, less three standard errors of so many: those of one run are alike.
     let claimed = 0.95 * f64::from(compared);
-    let least = claimed - 2.0 * (0.05 * claimed).sqrt();
+    let least = claimed - 3.0 * (0.05 * claimed).sqrt();
     assert!(compared >= 12 && f64::from(held) >= least, "{held} of {compared} hold; not\n{missed}");
 }
 
