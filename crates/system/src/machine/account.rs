@@ -844,7 +844,11 @@ impl Machine {
         ProcessorUse {
             time_ps,
             cores: self.cores.len() as u64,
-            clock_hertz: self.spec.processor.as_ref().map_or(0, |processor| processor.clock.hertz()),
+            clock_hertz: self
+                .spec
+                .processor
+                .as_ref()
+                .map_or(0, |processor| processor.clock.hertz()),
             running_ps,
             instructions: account.instructions + account.kernel_instructions,
             lookups_j,
