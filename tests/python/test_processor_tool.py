@@ -39,6 +39,17 @@ def test_latencies_grow_with_the_footprint_and_fall_with_loads_at_once(measured:
     assert least["loads", 512 << 10, 8] < least["loads", 512 << 10, 1]
 
 
+def test_a_file_that_is_no_measurement_is_told_with_its_line(tmp_path: Path) -> None:
+    row = '{"pattern": "dance", "bytes": 0, "at_once": 1, "steps": 1, "turns": 1, "pages": "small"}'
+    for text, told in [("", "has no rows"), ('# a\n{"a"', ":2: no row"), (row, ":1: no row")]:
+        (tmp_path / "wrong").write_text(text)
+        command = [sys.executable, str(TOOL), "compare", str(tmp_path / "wrong")]
+        ended = subprocess.run(command, check=False, capture_output=True, text=True)
+        assert ended.returncode == 1
+        assert told in ended.stderr
+        assert "tools/processor measure >" in ended.stderr
+
+
 @needs_gcc
 @needs_qemu
 def test_every_row_is_compared_with_the_machine(measured: Path) -> None:

@@ -246,6 +246,9 @@ impl Window {
     /// depends on a load need not wait.
     #[inline]
     pub fn was_immediate(&mut self, write: bool, instruction: u64) {
+        if self.entries.is_empty() {
+            return;
+        }
         self.take_place(write, instruction);
         if !write {
             self.last_load = None;

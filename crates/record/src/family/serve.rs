@@ -154,28 +154,15 @@ impl Family {
 
     /// What calls did that is not recorded, in words.
     pub fn untold(&self) -> Option<String> {
-        let known = self.known();
-        let named: Vec<String> =
-            known.untold.iter().map(|(words, count)| format!("{count} {words}")).collect();
-        (!named.is_empty()).then(|| {
-            format!(
-                "what calls did to files and memory is not recorded, but that they were made: {}",
-                named.join(", ")
-            )
-        })
+        let what = "what calls did to files and memory is not recorded, but that they were made";
+        listed(what, &self.known().untold)
     }
 
     /// Flushes of lines that are not recorded, in words.
     pub fn flushes(&self) -> Option<String> {
-        let known = self.known();
-        let named: Vec<String> =
-            known.flushes.iter().map(|(name, count)| format!("{count} {name}")).collect();
-        (!named.is_empty()).then(|| {
-            format!(
-                "flushes of lines from caches are left out, as QEMU does not tell their addresses: {}",
-                named.join(", ")
-            )
-        })
+        let what =
+            "flushes of lines from caches are left out, as QEMU does not tell their addresses";
+        listed(what, &self.known().flushes)
     }
 
     /// The number in the whole run of a thread that an image of a process calls `thread`.
@@ -189,6 +176,12 @@ impl Family {
         let why = told.unseen.unwrap_or_else(|| "QEMU could not run it".into());
         *self.known().unrecorded.entry((told.program, why)).or_default() += 1;
     }
+}
+
+/// What there was, each with how often; nothing where there was none.
+fn listed(what: &str, counts: &BTreeMap<&'static str, u64>) -> Option<String> {
+    let named: Vec<String> = counts.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    (!named.is_empty()).then(|| format!("{what}: {}", named.join(", ")))
 }
 
 /// Gives each process that is born a thread that serves it. Body of a thread.

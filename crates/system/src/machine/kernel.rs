@@ -1215,28 +1215,6 @@ impl Machine {
     }
 }
 
-/// How many cores are interrupted for what was unmapped in detail.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shootdowns {
-    times: u64,
-    told: u64,
-}
-
-impl Shootdowns {
-    fn saw(&mut self, told: u64) {
-        self.times += 1;
-        self.told += told;
-    }
-
-    /// How many are the next time, so that they are as many in the mean; `left` is what is left over of them.
-    pub fn next(self, left: &mut f64) -> u64 {
-        *left += self.told as f64 / self.times.max(1) as f64;
-        let told = left.floor();
-        *left -= told;
-        told as u64
-    }
-}
-
 /// Numbers of processes lie above the addresses of one.
 fn check_process(process: u64, named_by: usize) -> Result<(), MachineError> {
     if process >> 15 == 0 {

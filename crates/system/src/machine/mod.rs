@@ -46,7 +46,6 @@ pub use region::{Bound, Warming, mark};
 use request_log::RequestLog;
 pub use sample::Plan as SamplingPlan;
 
-use self::kernel::Shootdowns;
 use self::thread::{Access, State, Thread, Trap};
 use crate::run::{RunOptions, Sampling, TOO_LONG, check_sampling};
 use crate::spec::SystemSpec;
@@ -59,11 +58,11 @@ use interrupts::{Dealt, Handler, Interrupted};
 use locks::LockedInodes;
 use memory::{Door, Miss, PageIo, TransferIo};
 use polling::ServiceTimes;
-use prefetch::{Prefetch, Seen};
+use prefetch::Prefetch;
 use recorded_windows::Windows;
 use region::Region;
 use requests::block_layer;
-use sample::{Sampler, Waits};
+use sample::{Sampler, Seen, Waits};
 use std::collections::{BTreeMap, VecDeque};
 use tierscope_kernel::{Clock, CowMap, EventQueue, MOST_TIME_PS, Pace, Slab, Timeline};
 use tierscope_model::device::InDram;
@@ -312,6 +311,8 @@ pub struct Machine {
     /// Prefetches that found no room, and misses that came for a line on its way.
     refused_ahead: Seen,
     late_ahead: Seen,
+    refused_left: f64,
+    late_left: f64,
     outgoing: Door,
     /// What those lines have waited for whose answer makes room: all that it went through, waiting for
     /// room included.
@@ -335,7 +336,7 @@ pub struct Machine {
     /// The processes of pages that were unmapped, of which other cores have not been told yet.
     shot_down: Vec<u64>,
     /// Those of the kernel's own threads, and of programs'; and what is left over of the former in functional warming.
-    shootdowns: [Shootdowns; 2],
+    shootdowns: [Seen; 2],
     shootdowns_left: f64,
     inode_locks: LockedInodes,
     daemons: Daemons,
@@ -535,6 +536,8 @@ impl Machine {
             ahead: Vec::new(),
             refused_ahead: Seen::default(),
             late_ahead: Seen::default(),
+            refused_left: 0.0,
+            late_left: 0.0,
             outgoing: Door::default(),
             made_room: Timeline::new(),
             page_queue: VecDeque::new(),
@@ -875,6 +878,8 @@ impl Machine {
             ahead: Vec::new(),
             refused_ahead: self.refused_ahead,
             late_ahead: self.late_ahead,
+            refused_left: self.refused_left,
+            late_left: self.late_left,
             outgoing: self.outgoing.clone(),
             made_room: self.made_room,
             page_queue: self.page_queue.clone(),

@@ -18,33 +18,6 @@ pub(super) struct Prefetch {
     stale: bool,
 }
 
-/// How often something came of what prefetchers did in detail: as often it does in what is passed over.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    times: u64,
-    came: u64,
-    /// What is still to come, in parts of `times`.
-    owed: u64,
-}
-
-impl Seen {
-    fn saw(&mut self, came: u64) {
-        self.times += 1;
-        self.came += came;
-    }
-
-    /// How much comes of the next.
-    fn next(&mut self) -> u64 {
-        if self.times == 0 {
-            return 0;
-        }
-        self.owed += self.came;
-        let comes = self.owed / self.times;
-        self.owed %= self.times;
-        comes
-    }
-}
-
 impl Machine {
     /// A core's private caches ask the shared ones for a line, who know by `at_ps` whether they have it:
     /// its prefetcher learns of it.
@@ -131,9 +104,9 @@ impl Machine {
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);
         for line in ahead.drain(..) {
-            if !self.shared.contains(line) && self.refused_ahead.next() == 0 {
+            if !self.shared.contains(line) && self.refused_ahead.next(&mut self.refused_left) == 0 {
                 self.account.prefetches += 1;
-                self.account.late_prefetches += self.late_ahead.next();
+                self.account.late_prefetches += self.late_ahead.next(&mut self.late_left);
                 self.warm_in_memory(core, line, false, now_ps);
                 self.shared.fill(line, false, 0, &mut self.dropped);
                 self.note_on_chip(line);

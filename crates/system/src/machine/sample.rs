@@ -191,6 +191,28 @@ impl StoreWork {
     }
 }
 
+/// How much came of something each time in detail: as much does, in the mean, in what is passed over.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Seen {
+    times: u64,
+    came: u64,
+}
+
+impl Seen {
+    pub fn saw(&mut self, came: u64) {
+        self.times += 1;
+        self.came += came;
+    }
+
+    /// How much comes the next time; `left` is what is left over of the times before.
+    pub fn next(self, left: &mut f64) -> u64 {
+        *left += self.came as f64 / self.times.max(1) as f64;
+        let comes = left.floor();
+        *left -= comes;
+        comes as u64
+    }
+}
+
 /// What accesses wait for in functional warming, in picoseconds; nothing unless the run is sampled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Waits {

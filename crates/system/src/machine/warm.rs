@@ -250,12 +250,12 @@ impl Machine {
             } else {
                 let several = self.coherence.active_cores > 1;
                 from_shared = several && !absent && self.shared.contains(line);
-                let alone_hits = !several && !absent && self.warm_shared_hit(core, line, now_ps);
-                if from_shared || alone_hits {
-                    // Counted there, or once it is known whether another core had written it.
-                } else if !absent && self.another_holds(core, line) {
+                // Counted there, or once it is known whether another core had written it.
+                let is_shared =
+                    from_shared || !several && !absent && self.warm_shared_hit(core, line, now_ps);
+                if !is_shared && !absent && self.another_holds(core, line) {
                     self.account.cache_transfers += 1;
-                } else {
+                } else if !is_shared {
                     alone = true;
                     self.account.memory_reads += 1;
                     self.warm_in_memory(core, line, false, now_ps);

@@ -6,7 +6,9 @@
 //! `TIERSCOPE_OBSERVED_LIMITED=FILE` compares with what was observed on this computer instead (`make kernel`).
 
 use super::reclaim::{from_base64, word_of};
-use super::support::{ANONYMOUS, PAGE, apart, call, observation, run as system_run, system};
+use super::support::{
+    ANONYMOUS, PAGE, RECLAIM_ALONE, apart, call, observation, run as system_run, system,
+};
 use serde::Deserialize;
 use tierscope_workload::Op;
 use tierscope_workload::op::{Advice, Call, MAP_WRITABLE, NO_FILE};
@@ -77,16 +79,8 @@ fn refaults(observed: &Observed, run: &Run) -> u64 {
     threads[0].splice(0..0, first);
     let most = run.most_pages.iter().max().expect("it was run") + u64::from(count);
     let [limit, cores] = [format!("{}KiB", most * PAGE / 1024), observed.processors.to_string()];
-    let sets = [
-        ("storage.dram_capacity", "256MiB"),
-        ("storage.memory_limit", &limit),
-        ("storage.reclaim", "active-inactive"),
-        ("storage.swappiness", "0"),
-        ("storage.readahead", "0B"),
-        ("storage.largest_folio", "4KiB"),
-        ("processor.cores", &cores),
-    ];
-    system_run(&system("storage/970-pro", &[&sets]), &threads).counter("refaults")
+    let own = [("storage.memory_limit", &*limit), ("processor.cores", &*cores)];
+    system_run(&system("storage/970-pro", &[RECLAIM_ALONE, &own]), &threads).counter("refaults")
 }
 
 /// As many pages are read again as in the nearest of the kernel's runs, within 3 % in all patterns but one of ten, and

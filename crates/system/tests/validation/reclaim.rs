@@ -7,7 +7,9 @@
 //! `TIERSCOPE_OBSERVED_RECLAIM=FILE` compares with what was observed on this computer instead
 //! (`make kernel`).
 
-use super::support::{ANONYMOUS, MAPPED, call, observation, run as system_run, system};
+use super::support::{
+    ANONYMOUS, MAPPED, RECLAIM_ALONE, call, observation, run as system_run, system,
+};
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use tierscope_model::os::readahead::around::{self, PageTable};
@@ -431,16 +433,11 @@ fn a_machine_with_a_limit_reads_again_what_the_kernel_does() {
     let mut compared = 0;
     for run in observed.runs.iter().filter(|run| run.random) {
         let limit = format!("{}KiB", (run.most_pages + run.read_pages) * PAGE_BYTES / 1024);
-        let sets = [
-            ("storage.dram_capacity", "256MiB"),
-            ("storage.memory_limit", &limit),
-            ("storage.reclaim", "active-inactive"),
-            ("storage.swappiness", "0"),
-            ("storage.readahead", "0B"),
-            ("storage.largest_folio", "4KiB"),
-            ("storage.fault_around", "64KiB"),
-        ];
-        let sums = system_run(&system("storage/970-pro", &[&sets]), &[program(&observed, run)]);
+        let own = [("storage.memory_limit", &*limit), ("storage.fault_around", "64KiB")];
+        let sums = system_run(
+            &system("storage/970-pro", &[RECLAIM_ALONE, &own]),
+            &[program(&observed, run)],
+        );
         let last = run.seen.last().expect("it was looked at");
         let [machine, kernel] = [sums.counter("refaults"), last.workingset_refault_file];
         println!("{}, {}: {machine} refaults, the kernel {kernel}", run.half, run.name);

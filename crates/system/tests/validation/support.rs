@@ -146,6 +146,15 @@ pub fn mixed(index: u64) -> u64 {
     z ^ z >> 31
 }
 
+/// Reclaim of single pages of files under a limit, as it is compared with Linux 6.18.
+pub const RECLAIM_ALONE: Sets<'static> = &[
+    ("storage.dram_capacity", "256MiB"),
+    ("storage.reclaim", "active-inactive"),
+    ("storage.swappiness", "0"),
+    ("storage.readahead", "0B"),
+    ("storage.largest_folio", "4KiB"),
+];
+
 /// No software cost at all.
 pub const FREE_KERNEL: Sets<'static> = &[
     ("os.paths.fault", "{ instructions = 0, lines = 0 }"),
