@@ -36,8 +36,13 @@ pub enum OpKind {
     Fence = 8,
 }
 
-/// The address of this access depends on the value of the thread's previous load.
+/// The address of this access depends on the value of an earlier load of the thread: of the one before it, or of one
+/// further back, as [`Op::dependence`] tells.
 pub const FLAG_DEPENDENT: u8 = 1;
+/// Loads back, at most, to that on which an access depends.
+pub const MOST_DEPENDENCE: u8 = 16;
+/// Bits of the flags below those that tell how many loads further back than the last that is.
+const DEPENDENCE_SHIFT: u32 = 4;
 /// The access is atomic (a locked read-modify-write).
 pub const FLAG_ATOMIC: u8 = 2;
 /// What was used was written, once at least.
@@ -146,10 +151,31 @@ impl Op {
         }
     }
 
-    /// Flags, of accesses [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`] and [`FLAG_NON_TEMPORAL`].
+    /// Flags, of accesses [`FLAG_DEPENDENT`], [`FLAG_ATOMIC`] and [`FLAG_NON_TEMPORAL`], and what [`Op::dependence`] reads.
     #[inline]
     pub const fn flags(self) -> u8 {
         (self.meta >> 8) as u8
+    }
+
+    /// How many loads of the thread back the one lies of whose value the address of this access is made: 1 for the last, at most
+    /// [`MOST_DEPENDENCE`]; 0 where it depends on none. Loads are counted as operations.
+    #[inline]
+    pub const fn dependence(self) -> u8 {
+        let flags = self.flags();
+        if flags & FLAG_DEPENDENT == 0 { 0 } else { (flags >> DEPENDENCE_SHIFT) + 1 }
+    }
+
+    /// The same access, whose address is made of the value of the load so many loads back; of none where that is 0 or more than
+    /// [`MOST_DEPENDENCE`].
+    #[inline]
+    #[must_use]
+    pub const fn depending_on(self, loads_back: u64) -> Self {
+        let of_dependence = (FLAG_DEPENDENT | u8::MAX << DEPENDENCE_SHIFT) as u64;
+        let op = Op { word: self.word, meta: self.meta & !(of_dependence << 8) };
+        if loads_back == 0 || loads_back > MOST_DEPENDENCE as u64 {
+            return op;
+        }
+        op.with_flags(FLAG_DEPENDENT | (loads_back as u8 - 1) << DEPENDENCE_SHIFT)
     }
 
     /// Bytes accessed, or the number of argument operations of a call.
@@ -529,6 +555,21 @@ mod tests {
         assert_eq!(op.kind(), Some(OpKind::Store));
         assert_eq!((op.flags(), op.size(), op.instructions(), op.word), (1, 64, 7, 0xdead_beef));
         assert_eq!(std::mem::size_of::<Op>(), 16);
+    }
+
+    #[test]
+    fn an_access_tells_on_which_load_it_depends() {
+        let load = Op::load(64, 8, 1);
+        assert_eq!(load.dependence(), 0);
+        assert_eq!(load.with_flags(FLAG_DEPENDENT).dependence(), 1);
+        for back in 0..=u64::from(MOST_DEPENDENCE) {
+            let op = load.with_flags(FLAG_ATOMIC).depending_on(7).depending_on(back);
+            assert_eq!(u64::from(op.dependence()), back);
+            assert_eq!((op.flags() & FLAG_ATOMIC, op.size(), op.word), (FLAG_ATOMIC, 8, 64));
+        }
+        for far in [u64::from(MOST_DEPENDENCE) + 1, 257, u64::MAX] {
+            assert_eq!(load.depending_on(far), load);
+        }
     }
 
     #[test]
