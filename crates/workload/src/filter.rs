@@ -7,7 +7,7 @@
 
 use crate::counts::Counts;
 use crate::op::{
-    Advice, Call, FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_NON_TEMPORAL, Op, OpKind, ThreadId,
+    Advice, Call, FLAG_ATOMIC, FLAG_NON_TEMPORAL, MOST_DEPENDENCE, Op, OpKind, ThreadId,
 };
 use crate::site::SiteId;
 use serde::{Deserialize, Serialize};
@@ -108,15 +108,16 @@ impl Filter {
             };
             match op.kind() {
                 Some(OpKind::Load | OpKind::Store) => {
-                    let (keeps, op) = (thread.keeps(*op), thread.waits_for_kept(*op));
-                    thread.note_load(op, keeps);
+                    let (keeps, waits_for) = (thread.keeps(*op), thread.waits_for(*op));
                     if keeps {
-                        thread.keep(op, kept);
+                        let loads_back = waits_for.map_or(0, |number| thread.kept - number + 1);
+                        thread.keep(op.depending_on(loads_back), kept);
                     } else {
                         thread.waiting += u64::from(op.instructions());
                         self.left_out.loads += u64::from(op.kind_code() == OpKind::Load as u8);
                         self.left_out.stores += u64::from(op.kind_code() == OpKind::Store as u8);
                     }
+                    thread.note_load(*op, keeps, waits_for);
                 }
                 Some(OpKind::Site) => thread.site = op.word as SiteId,
                 Some(OpKind::Call) => {
@@ -219,9 +220,12 @@ struct Thread {
     /// The site at which it is, and the one that was told last; 0 where there is none.
     site: SiteId,
     told: SiteId,
-    /// The line of the last load that was kept, and whether the value of the last load, kept or not, waits for it.
+    /// Loads that were kept, and the line of the last of them.
+    kept: u64,
     kept_line: u64,
-    waits: bool,
+    /// All loads, and of each of the last which one of those kept, by its number, its value waits for.
+    loads: usize,
+    wait_for: [Option<u64>; MOST_DEPENDENCE as usize],
 }
 
 impl Thread {
@@ -232,26 +236,34 @@ impl Thread {
             waiting: 0,
             site: 0,
             told: 0,
+            kept: 0,
             kept_line: u64::MAX,
-            waits: false,
+            loads: 0,
+            wait_for: [None; MOST_DEPENDENCE as usize],
         }
     }
 
-    /// An access, which depends on the last load that was kept or on none.
-    fn waits_for_kept(&self, op: Op) -> Op {
-        if self.waits { op } else { Op { meta: op.meta & !(u64::from(FLAG_DEPENDENT) << 8), ..op } }
+    /// The load among those kept for which the address of an access waits, if it does for one.
+    fn waits_for(&self, op: Op) -> Option<u64> {
+        let loads_back = usize::from(op.dependence());
+        let load = self.loads.checked_sub(loads_back).filter(|_| loads_back > 0)?;
+        self.wait_for[load % self.wait_for.len()]
     }
 
-    /// Notes a load, which depends on the last one that was kept or on none.
-    fn note_load(&mut self, op: Op, keeps: bool) {
+    /// Notes a load, whose address waits for this one of those kept.
+    fn note_load(&mut self, op: Op, keeps: bool, waits_for: Option<u64>) {
         if op.kind_code() != OpKind::Load as u8 {
             return;
         }
         let line = op.word / LINE_BYTES;
-        self.waits = keeps || op.flags() & FLAG_DEPENDENT != 0 || line == self.kept_line;
         if keeps {
-            self.kept_line = line;
+            (self.kept, self.kept_line) = (self.kept + 1, line);
         }
+        // What is in the line of the last one kept comes with it.
+        let comes = line == self.kept_line;
+        self.wait_for[self.loads % self.wait_for.len()] =
+            if comes { Some(self.kept) } else { waits_for };
+        self.loads += 1;
     }
 
     fn empty_if(&mut self, emptied: u64) {
@@ -350,7 +362,7 @@ mod tests {
     #[test]
     fn what_depends_on_a_load_that_was_left_out_depends_on_what_that_waited_for() {
         let load = |line: u64| Op::load(line * LINE_BYTES, 8, 1);
-        let dependent = |op: Op| op.with_flags(FLAG_DEPENDENT);
+        let dependent = |op: Op| op.depending_on(1);
         let mut filter = new(1 << 15);
         assert_eq!(applied(&mut filter, &[load(1), load(2)]), [load(1), load(2)]);
         // A hit had its value at once.
@@ -362,11 +374,23 @@ mod tests {
         // One of the line of the last miss, and one that depends on that, had to wait.
         let chase = [load(5), load(5), dependent(load(6)), dependent(load(1)), dependent(load(7))];
         let waits = [load(5), dependent(load(6)), dependent(load(7))];
+        let told = |ops: &[Op]| ops.iter().map(|op| (op.word, op.dependence())).collect::<Vec<_>>();
         let kept = applied(&mut filter, &chase);
-        assert_eq!(
-            kept.iter().map(|op| (op.word, op.flags())).collect::<Vec<_>>(),
-            waits.map(|op| (op.word, op.flags()))
-        );
+        assert_eq!(told(&kept), told(&waits));
+        // Two fields of a node, on lines of their own, with hits between, which may be left out or not.
+        let fields = [
+            load(8),
+            load(1),
+            load(9).depending_on(2),
+            load(1),
+            load(10).depending_on(4),
+            load(11).depending_on(4),
+        ];
+        let waits =
+            [load(8), load(9).depending_on(1), load(10).depending_on(2), load(11).depending_on(3)];
+        let kept = applied(&mut filter, &fields);
+        assert_eq!(told(&kept)[..3], told(&waits)[..3]);
+        assert_eq!(told(&kept)[3], (11 * LINE_BYTES, 0), "that load had its value at once");
     }
 
     #[test]

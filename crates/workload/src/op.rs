@@ -197,6 +197,38 @@ impl Op {
     }
 }
 
+/// Accesses whose addresses are made of the value of one load, while others come between them.
+#[derive(Clone, Copy, Debug)]
+pub struct Behind {
+    loads_back: u64,
+}
+
+impl Behind {
+    /// That load is the last.
+    pub const LAST: Behind = Behind::loads(1);
+
+    /// There is no such load.
+    pub const NONE: Behind = Behind::loads(u64::MAX);
+
+    /// That load lies so many loads back.
+    pub const fn loads(loads_back: u64) -> Behind {
+        Behind { loads_back }
+    }
+
+    /// An access whose address is made of it.
+    pub fn next(&mut self, op: Op) -> Op {
+        let next = op.depending_on(self.loads_back);
+        self.pass(op);
+        next
+    }
+
+    /// An access comes that has nothing to do with it.
+    pub fn pass(&mut self, op: Op) {
+        let loads = u64::from(op.kind_code() == OpKind::Load as u8);
+        self.loads_back = self.loads_back.saturating_add(loads);
+    }
+}
+
 /// A thread of a workload, numbered from 0 in the order of creation.
 pub type ThreadId = u32;
 /// A file of a workload, numbered from 0 in the order of first use.

@@ -8,6 +8,10 @@
 //! passes the caches by leaves the queue at once, for a buffer of its own. What one instruction loads, or stores, has one place:
 //! a string instruction moves lines, and here is an access for each element. Behind a fence, accesses wait for those before it: all for all, or
 //! stores for stores.
+//!
+//! An access whose address is made of what an earlier load gives has its place in the window and begins once that load is done; what
+//! comes behind it goes on. Where that load was served by the first level, nothing is outstanding: when its data are there
+//! is all that is kept of it, and a chain of such loads keeps the thread back once it is as far behind as the window reaches.
 
 use std::collections::VecDeque;
 
@@ -23,8 +27,10 @@ pub struct Outstanding {
     pub instruction: u64,
     /// When it will be finished, or [`UNKNOWN`].
     pub done_ps: u64,
-    /// Index of its miss, or [`NO_MISS`].
+    /// Index of its miss, or of the one that it waits for, or [`NO_MISS`].
     pub miss: u32,
+    /// How long after that miss it is finished.
+    pub after_ps: u32,
     /// What it holds until it is finished.
     pub holds: Holds,
     /// Whether it takes a miss register.
@@ -75,13 +81,33 @@ impl Sizes {
     }
 }
 
+/// When the address of an access is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// At this time.
+    At(u64),
+    /// So long after a miss is finished.
+    Behind(u32, u32),
+}
+
+impl Start {
+    /// What keeps an access from beginning at `now_ps`.
+    pub fn block(self, now_ps: u64) -> Block {
+        match self {
+            Start::At(at_ps) if at_ps <= now_ps => Block::None,
+            Start::At(at_ps) => Block::Until(at_ps),
+            Start::Behind(miss, _) => Block::On(miss),
+        }
+    }
+}
+
 /// What keeps a thread from issuing its next access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Block {
     /// Nothing.
     None,
-    /// It can go on at this time, when the given entry's data are there.
-    Until(u64, Outstanding),
+    /// It can go on at this time.
+    Until(u64),
     /// It waits for a miss whose time is not known.
     On(u32),
 }
@@ -91,6 +117,20 @@ pub enum Block {
 struct Issued {
     loads: u64,
     stores: u64,
+}
+
+/// Loads on which a later access may depend.
+const LOADS: usize = 16;
+
+/// What an access gives to those that depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// Nothing: a store, or one of the kernel's.
+    Nothing,
+    /// The value of a load.
+    Load,
+    /// The rest of the value of the load before, which crosses a line.
+    RestOfLoad,
 }
 
 /// So many entries are few.
@@ -109,7 +149,11 @@ pub struct Window {
     /// Instruction counts of the load and of the store that took a place last.
     last_load_at: u64,
     last_store_at: u64,
-    last_load: Option<Outstanding>,
+    /// When the data of the program's last loads are there, one behind the other, and where the last of them stands.
+    loads: [Start; LOADS],
+    last_load: usize,
+    /// How far, in time, instructions of a whole window reach.
+    reach_ps: u64,
     /// Entries that have left the window.
     gone: u64,
     /// Entries before the last fence, those that are gone included: of all accesses, and of stores.
@@ -128,7 +172,9 @@ impl Window {
             issued: Issued::default(),
             last_load_at: u64::MAX,
             last_store_at: u64::MAX,
-            last_load: None,
+            loads: [Start::At(0); LOADS],
+            last_load: 0,
+            reach_ps: u64::MAX,
             gone: 0,
             fenced: 0,
             fenced_stores: 0,
@@ -138,8 +184,20 @@ impl Window {
     /// What is outstanding, of which nothing is left here.
     #[must_use]
     pub fn take(&mut self) -> Window {
-        let empty = Window::new(self.sizes);
+        let empty = Window { reach_ps: self.reach_ps, ..Window::new(self.sizes) };
         std::mem::replace(self, empty)
+    }
+
+    /// Instructions of a whole window take so long from now on.
+    #[inline]
+    pub fn set_reach(&mut self, reach_ps: u64) {
+        self.reach_ps = reach_ps;
+    }
+
+    /// Instructions from the oldest unfinished load.
+    #[inline]
+    pub fn reorder_window(&self) -> u64 {
+        self.sizes.reorder_window
     }
 
     /// It has so much of all from now on. What is outstanding beyond that stays until it is done.
@@ -211,12 +269,16 @@ impl Window {
 
     /// Enters an access.
     #[inline]
-    pub fn push(&mut self, entry: Outstanding) {
+    pub fn push(&mut self, entry: Outstanding, gives: Gives) {
         self.taken += usize::from(entry.takes_register);
         self.entries.push_back((entry, self.issued));
         match entry.holds {
             Holds::Window => {
-                self.last_load = Some(entry);
+                let done = match entry.done_ps {
+                    UNKNOWN => Start::Behind(entry.miss, entry.after_ps),
+                    done_ps => Start::At(done_ps),
+                };
+                self.give(done, gives);
                 self.take_place(false, entry.instruction);
             }
             Holds::StoreQueue => self.take_place(true, entry.instruction),
@@ -242,16 +304,75 @@ impl Window {
         }
     }
 
-    /// An access was served at once. It has its place in a queue behind what is outstanding, and a later access that
-    /// depends on a load need not wait.
+    /// When the address of an access is known that comes at `now_ps` and depends on the load so many loads back, or on none.
     #[inline]
-    pub fn was_immediate(&mut self, write: bool, instruction: u64) {
-        if self.entries.is_empty() {
-            return;
+    pub fn start(&self, loads_back: u8, now_ps: u64) -> Start {
+        if loads_back == 0 {
+            return Start::At(now_ps);
         }
-        self.take_place(write, instruction);
-        if !write {
-            self.last_load = None;
+        let load = self.last_load.wrapping_sub(usize::from(loads_back) - 1);
+        match self.loads[load % LOADS] {
+            Start::At(at_ps) => Start::At(at_ps.max(now_ps)),
+            behind @ Start::Behind(..) => behind,
+        }
+    }
+
+    /// Notes when what an access gives is there.
+    #[inline]
+    fn give(&mut self, done: Start, gives: Gives) {
+        match gives {
+            Gives::Nothing => return,
+            Gives::Load => self.last_load = self.last_load.wrapping_add(1),
+            Gives::RestOfLoad => {
+                let first = self.loads[self.last_load % LOADS];
+                let is_later = match (first, done) {
+                    (Start::At(first_ps), Start::At(done_ps)) => done_ps >= first_ps,
+                    (_, done) => matches!(done, Start::Behind(..)),
+                };
+                if !is_later {
+                    return;
+                }
+            }
+        }
+        self.loads[self.last_load % LOADS] = done;
+    }
+
+    /// An access that begins so was served by the first level, after `latency_ps`. It has its place in a queue behind what is
+    /// outstanding. The time until which the thread is kept back, as a chain of loads of which it is one is as far behind as
+    /// the window reaches.
+    #[inline]
+    pub fn was_immediate(
+        &mut self,
+        (start, gives): (Start, Gives),
+        (write, instruction): (bool, u64),
+        (now_ps, latency_ps): (u64, u64),
+    ) -> u64 {
+        if !self.entries.is_empty() {
+            self.take_place(write, instruction);
+        }
+        if gives == Gives::Nothing {
+            return now_ps;
+        }
+        let done = match start {
+            Start::At(at_ps) => Start::At(at_ps + latency_ps),
+            Start::Behind(miss, after_ps) => {
+                Start::Behind(miss, after_ps.saturating_add(latency_ps as u32))
+            }
+        };
+        self.give(done, gives);
+        match done {
+            Start::At(at_ps) => now_ps.max(at_ps.saturating_sub(self.reach_ps)),
+            Start::Behind(..) => now_ps,
+        }
+    }
+
+    /// What waited for its address has it, and takes a miss register: of those there may be more than there are, as many as
+    /// wait for one load.
+    pub fn begin(&mut self, miss: u32) {
+        let waits = |it: &&mut Outstanding| it.miss == miss && it.done_ps == UNKNOWN;
+        if let Some(entry) = self.entries.iter_mut().map(|(entry, _)| entry).find(waits) {
+            self.taken += usize::from(!entry.takes_register);
+            entry.takes_register = true;
         }
     }
 
@@ -264,14 +385,14 @@ impl Window {
         }
     }
 
-    /// What keeps the access with this instruction count from being issued at `now_ps`. Call
+    /// What keeps the access with this instruction count from being issued at `now_ps`, but for its address. Call
     /// [`Window::retire`] first.
     #[inline]
-    pub fn blocks(&self, instruction: u64, write: bool, dependent: bool, now_ps: u64) -> Block {
+    pub fn blocks(&self, instruction: u64, write: bool, now_ps: u64) -> Block {
         if self.entries.is_empty() {
             return Block::None;
         }
-        self.blocks_slow(instruction, write, dependent, now_ps)
+        self.blocks_slow(instruction, write, now_ps)
     }
 
     /// What a fence has this access wait for.
@@ -285,23 +406,20 @@ impl Window {
             let fenced = *index < all || write && *index < stores && is_store;
             fenced && entry.done_ps > now_ps
         });
-        let last = entries.max_by_key(|(_, entry)| entry.done_ps);
-        last.map_or(Block::None, |(_, entry)| Self::wait_for(*entry))
+        let waits = entries.map(|(_, entry)| entry);
+        if let Some(unknown) = waits.clone().find(|entry| entry.done_ps == UNKNOWN) {
+            return Block::On(unknown.miss);
+        }
+        waits.max_by_key(|entry| entry.done_ps).map_or(Block::None, |it| Self::wait_for(*it))
     }
 
     #[inline]
-    fn blocks_slow(&self, instruction: u64, write: bool, dependent: bool, now_ps: u64) -> Block {
+    fn blocks_slow(&self, instruction: u64, write: bool, now_ps: u64) -> Block {
         if self.fenced_stores > self.gone {
             match self.fence_block(write, now_ps) {
                 Block::None => {}
                 block => return block,
             }
-        }
-        if dependent
-            && let Some(load) = self.last_load
-            && load.done_ps > now_ps
-        {
-            return Self::wait_for(load);
         }
         let mut unfinished = self.entries.iter().filter(|(entry, _)| entry.done_ps > now_ps);
         let needs_place = !self.has_place(write, instruction);
@@ -333,7 +451,7 @@ impl Window {
         }
         let known = self.outstanding().filter(|e| e.takes_register && e.done_ps != UNKNOWN);
         match known.min_by_key(|e| e.done_ps) {
-            Some(first) => Block::Until(first.done_ps, *first),
+            Some(first) => Block::Until(first.done_ps),
             None => self.oldest_unknown(),
         }
     }
@@ -348,11 +466,7 @@ impl Window {
     }
 
     fn wait_for(entry: Outstanding) -> Block {
-        if entry.done_ps == UNKNOWN {
-            Block::On(entry.miss)
-        } else {
-            Block::Until(entry.done_ps, entry)
-        }
+        if entry.done_ps == UNKNOWN { Block::On(entry.miss) } else { Block::Until(entry.done_ps) }
     }
 
     /// What has to be finished before the window is empty: unknown times first.
@@ -361,24 +475,26 @@ impl Window {
             return Block::On(entry.miss);
         }
         let last = self.outstanding().filter(|e| e.done_ps > now_ps).max_by_key(|e| e.done_ps);
-        last.map_or(Block::None, |e| Block::Until(e.done_ps, *e))
+        last.map_or(Block::None, |e| Block::Until(e.done_ps))
     }
 
     /// A miss is finished.
     pub fn finish(&mut self, miss: u32, done_ps: u64) {
         for (entry, _) in &mut self.entries {
-            if entry.miss == miss {
-                entry.done_ps = done_ps;
+            if entry.miss == miss && entry.done_ps == UNKNOWN {
+                entry.done_ps = done_ps + u64::from(entry.after_ps);
                 if entry.takes_register {
                     entry.takes_register = false;
                     self.taken -= 1;
                 }
             }
         }
-        if let Some(load) = &mut self.last_load
-            && load.miss == miss
-        {
-            load.done_ps = done_ps;
+        for load in &mut self.loads {
+            if let Start::Behind(of, after_ps) = *load
+                && of == miss
+            {
+                *load = Start::At(done_ps + u64::from(after_ps));
+            }
         }
     }
 
@@ -393,7 +509,20 @@ mod tests {
     use super::*;
 
     fn load(instruction: u64, done_ps: u64, miss: u32) -> Outstanding {
-        Outstanding { instruction, done_ps, miss, holds: Holds::Window, takes_register: true }
+        Outstanding {
+            instruction,
+            done_ps,
+            miss,
+            after_ps: 0,
+            holds: Holds::Window,
+            takes_register: true,
+        }
+    }
+
+    /// An access is served by the first level.
+    fn at_once(window: &mut Window, write: bool, instruction: u64) {
+        let gives = if write { Gives::Nothing } else { Gives::Load };
+        window.was_immediate((Start::At(0), gives), (write, instruction), (0, 0));
     }
 
     fn window(reorder_window: u64, miss_registers: usize) -> Window {
@@ -405,20 +534,20 @@ mod tests {
     fn a_load_waits_for_the_oldest_load_where_its_queue_is_full_whatever_the_loads_between_took() {
         let sizes = Sizes { load_queue: 4, ..window(1000, 8).sizes };
         let mut window = Window::new(sizes);
-        window.push(load(0, UNKNOWN, 7));
-        window.was_immediate(true, 1);
-        window.was_immediate(false, 1);
-        window.push(load(2, 50, NO_MISS));
-        assert_eq!(window.blocks(3, false, false, 60), Block::None, "three of four");
-        window.was_immediate(false, 3);
-        assert_eq!(window.blocks(3, false, false, 60), Block::None, "of the same instruction");
-        window.was_immediate(false, 3);
-        assert_eq!(window.blocks(4, false, false, 60), Block::On(7));
-        assert_eq!(window.blocks(4, true, false, 60), Block::None, "stores have their own");
+        window.push(load(0, UNKNOWN, 7), Gives::Load);
+        at_once(&mut window, true, 1);
+        at_once(&mut window, false, 1);
+        window.push(load(2, 50, NO_MISS), Gives::Load);
+        assert_eq!(window.blocks(3, false, 60), Block::None, "three of four");
+        at_once(&mut window, false, 3);
+        assert_eq!(window.blocks(3, false, 60), Block::None, "of the same instruction");
+        at_once(&mut window, false, 3);
+        assert_eq!(window.blocks(4, false, 60), Block::On(7));
+        assert_eq!(window.blocks(4, true, 60), Block::None, "stores have their own");
         window.finish(7, 70);
         window.retire(70);
         assert!(window.is_empty(), "those behind retire with it");
-        assert_eq!(window.blocks(4, false, false, 70), Block::None);
+        assert_eq!(window.blocks(4, false, 70), Block::None);
     }
 
     #[test]
@@ -426,23 +555,23 @@ mod tests {
         let sizes = Sizes { store_queue: 2, ..window(1000, 8).sizes };
         for oldest in [Holds::Window, Holds::StoreQueue] {
             let mut window = Window::new(sizes);
-            window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 6) });
-            window.push(Outstanding { holds: oldest, ..load(0, UNKNOWN, 7) });
-            window.was_immediate(true, 1);
+            window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 6) }, Gives::Load);
+            window.push(Outstanding { holds: oldest, ..load(0, UNKNOWN, 7) }, Gives::Load);
+            at_once(&mut window, true, 1);
             if oldest == Holds::Window {
-                assert_eq!(window.blocks(2, true, false, 0), Block::None, "one of two");
-                window.was_immediate(true, 2);
+                assert_eq!(window.blocks(2, true, 0), Block::None, "one of two");
+                at_once(&mut window, true, 2);
             }
             assert_eq!(
-                window.blocks(2, true, false, 0),
+                window.blocks(2, true, 0),
                 if oldest == Holds::Window { Block::None } else { Block::On(7) },
                 "{oldest:?}: of the same instruction, or not"
             );
-            assert_eq!(window.blocks(3, true, false, 0), Block::On(7), "{oldest:?}");
-            assert_eq!(window.blocks(3, false, false, 0), Block::None, "loads have their own");
+            assert_eq!(window.blocks(3, true, 0), Block::On(7), "{oldest:?}");
+            assert_eq!(window.blocks(3, false, 0), Block::None, "loads have their own");
             window.finish(7, 50);
             window.retire(50);
-            assert_eq!(window.blocks(3, true, false, 50), Block::None);
+            assert_eq!(window.blocks(3, true, 50), Block::None);
         }
     }
 
@@ -450,25 +579,29 @@ mod tests {
     #[test]
     fn a_window_stays_small_behind_what_is_not_done() {
         let mut window = window(1_000_000_000, 8);
-        window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 1) });
-        window.push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 2) });
+        window.push(Outstanding { holds: Holds::Nothing, ..load(0, UNKNOWN, 1) }, Gives::Load);
+        window
+            .push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 2) }, Gives::Nothing);
         for step in 1..10_000 {
             if step == 5_000 {
-                window.push(Outstanding { holds: Holds::StoreQueue, ..load(step, UNKNOWN, 3) });
+                window.push(
+                    Outstanding { holds: Holds::StoreQueue, ..load(step, UNKNOWN, 3) },
+                    Gives::Nothing,
+                );
                 window.fence(true);
             }
             window.retire(10 * step);
-            window.push(load(step, 10 * step + 10, NO_MISS));
+            window.push(load(step, 10 * step + 10, NO_MISS), Gives::Load);
             assert!(window.len() <= 70, "{} at {step}", window.len());
         }
         window.finish(2, 200_000);
         window.retire(200_000);
-        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::On(3), "before the fence");
-        window.finish(3, 200_000);
-        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::On(1), "a store, too");
-        assert_eq!(window.blocks(10_000, false, false, 200_000), Block::None);
+        assert_eq!(window.blocks(10_000, true, 200_000), Block::On(1), "before the fence");
+        assert_eq!(window.blocks(10_000, false, 200_000), Block::None);
         window.finish(1, 200_000);
-        assert_eq!(window.blocks(10_000, true, false, 200_000), Block::None);
+        assert_eq!(window.blocks(10_000, true, 200_000), Block::On(3), "a store, too");
+        window.finish(3, 200_000);
+        assert_eq!(window.blocks(10_000, true, 200_000), Block::None);
         window.retire(200_000);
         assert!(window.is_empty());
     }
@@ -476,23 +609,24 @@ mod tests {
     #[test]
     fn the_window_holds_one_instruction_too_late_and_not_one_too_early() {
         let mut window = window(128, 8);
-        window.push(load(1000, UNKNOWN, 7));
-        assert_eq!(window.blocks(1127, false, false, 0), Block::None);
-        assert_eq!(window.blocks(1128, false, false, 0), Block::On(7));
+        window.push(load(1000, UNKNOWN, 7), Gives::Load);
+        assert_eq!(window.blocks(1127, false, 0), Block::None);
+        assert_eq!(window.blocks(1128, false, 0), Block::On(7));
     }
 
     #[test]
     fn stores_do_not_hold_the_window() {
         let mut window = window(128, 8);
-        window.push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 1) });
-        assert_eq!(window.blocks(10_000, false, false, 0), Block::None);
+        window
+            .push(Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, 1) }, Gives::Nothing);
+        assert_eq!(window.blocks(10_000, false, 0), Block::None);
     }
 
     #[test]
     fn registers_bound_the_misses_and_come_free_out_of_order() {
         let mut window = window(1000, 2);
-        window.push(load(0, UNKNOWN, 0));
-        window.push(load(1, UNKNOWN, 1));
+        window.push(load(0, UNKNOWN, 0), Gives::Load);
+        window.push(load(1, UNKNOWN, 1), Gives::Load);
         assert_eq!(window.register_block(), Block::On(0));
         window.finish(1, 50);
         window.retire(50);
@@ -501,41 +635,110 @@ mod tests {
     }
 
     #[test]
-    fn a_dependent_access_waits_for_the_last_load() {
+    fn a_dependent_access_begins_when_the_last_load_is_done_and_others_at_once() {
         let mut window = window(1000, 8);
-        window.push(load(0, 70, NO_MISS));
-        let entry = load(0, 70, NO_MISS);
-        assert_eq!(window.blocks(1, false, true, 10), Block::Until(70, entry));
-        assert_eq!(window.blocks(1, false, true, 70), Block::None);
-        assert_eq!(window.blocks(1, false, false, 10), Block::None);
+        window.push(load(0, 70, NO_MISS), Gives::Load);
+        assert_eq!(window.start(1, 10), Start::At(70));
+        assert_eq!(window.start(1, 80), Start::At(80));
+        assert_eq!(window.start(0, 10), Start::At(10));
+        window.push(load(1, UNKNOWN, 4), Gives::Load);
+        assert_eq!(window.start(1, 10), Start::Behind(4, 0));
+        assert_eq!(window.start(1, 10).block(10), Block::On(4));
+        assert_eq!(window.start(0, 10), Start::At(10));
+        window
+            .push(Outstanding { holds: Holds::StoreQueue, ..load(2, UNKNOWN, 5) }, Gives::Nothing);
+        assert_eq!(window.start(1, 10), Start::Behind(4, 0), "no load");
+        window.finish(4, 90);
+        assert_eq!(window.start(1, 10).block(10), Block::Until(90));
+        assert_eq!(window.start(1, 90).block(90), Block::None);
+    }
+
+    #[test]
+    fn loads_are_found_as_far_back_as_they_lie_and_are_there_with_their_later_half() {
+        let mut window = window(1000, 8);
+        for number in 0..u64::from(LOADS as u8) {
+            let entry = load(number, 100 + number, NO_MISS);
+            window.push(Outstanding { holds: Holds::Window, ..entry }, Gives::Load);
+            window.push(Outstanding { done_ps: 900, ..entry }, Gives::Nothing);
+        }
+        for back in 1..=LOADS as u8 {
+            assert_eq!(window.start(back, 0), Start::At(100 + LOADS as u64 - u64::from(back)));
+        }
+        window.push(load(20, 300, NO_MISS), Gives::Load);
+        window.push(load(20, 200, NO_MISS), Gives::RestOfLoad);
+        assert_eq!([1, 2].map(|it| window.start(it, 0)), [300, 115].map(Start::At));
+        window.push(load(20, UNKNOWN, 5), Gives::RestOfLoad);
+        window.push(load(20, 800, NO_MISS), Gives::RestOfLoad);
+        assert_eq!(window.start(1, 0), Start::Behind(5, 0), "the half that is not known counts");
+        window.finish(5, 400);
+        assert_eq!(window.start(1, 0), Start::At(400));
+    }
+
+    #[test]
+    fn what_waits_for_a_miss_is_done_so_long_after_it_and_takes_its_register_as_it_begins() {
+        let mut window = window(1000, 1);
+        window.push(load(0, UNKNOWN, 1), Gives::Load);
+        // Two levels of hits that wait for it, of which one is outstanding, and a miss that waits for them.
+        let start = window.start(1, 10);
+        window.was_immediate((start, Gives::Load), (false, 1), (10, 4));
+        let hit = Outstanding { after_ps: 4 + 12, takes_register: false, ..load(2, UNKNOWN, 1) };
+        window.push(hit, Gives::Load);
+        assert_eq!(window.start(1, 10), Start::Behind(1, 16));
+        window.push(Outstanding { takes_register: false, ..load(3, UNKNOWN, 2) }, Gives::Load);
+        assert_eq!(window.register_block(), Block::On(1), "one register");
+        window.finish(1, 100);
+        assert_eq!(window.register_block(), Block::None);
+        window.begin(2);
+        assert_eq!(window.register_block(), Block::On(2));
+        window.retire(115);
+        assert_eq!(window.len(), 2, "the hit is not done");
+        window.retire(116);
+        assert_eq!(window.len(), 1);
+    }
+
+    /// Of loads that the first level serves, one behind the other, the window holds so many as reach as far as it does.
+    #[test]
+    fn a_chain_of_hits_keeps_the_thread_back_once_it_is_a_window_behind() {
+        let mut window = window(10, 8);
+        window.set_reach(10 * 2);
+        let mut now_ps = 0;
+        for step in 1..100 {
+            let start = window.start(1, now_ps + 2);
+            now_ps = window.was_immediate((start, Gives::Load), (false, step), (now_ps + 2, 8));
+            assert_eq!(now_ps, (2 * step).max((8 * step + 2).saturating_sub(20)), "{step}");
+        }
+        let chain = window.start(1, now_ps);
+        let other = (Start::At(now_ps), Gives::Load);
+        assert_eq!(window.was_immediate(other, (false, 100), (now_ps, 8)), now_ps);
+        assert_eq!(window.start(1, now_ps), Start::At(now_ps + 8), "another chain");
+        assert_eq!(window.start(2, now_ps), chain);
+        let store = (chain, Gives::Nothing);
+        assert_eq!(window.was_immediate(store, (true, 101), (now_ps, 8)), now_ps);
+        assert_eq!(window.start(2, now_ps), chain, "a store gives nothing");
     }
 
     #[test]
     fn a_fence_of_stores_holds_stores_for_stores_and_a_full_one_all_for_all() {
         let store = |miss| Outstanding { holds: Holds::StoreQueue, ..load(0, UNKNOWN, miss) };
         let mut window = window(1000, 8);
-        window.push(load(0, UNKNOWN, 1));
-        window.push(store(2));
+        window.push(load(0, UNKNOWN, 1), Gives::Load);
+        window.push(store(2), Gives::Nothing);
         window.fence(true);
-        window.push(store(3));
+        window.push(store(3), Gives::Nothing);
         let (loads, stores) = (false, true);
-        assert_eq!(window.blocks(1, loads, false, 0), Block::None);
-        assert_eq!(
-            window.blocks(1, stores, false, 0),
-            Block::On(2),
-            "not for a load, nor behind it"
-        );
+        assert_eq!(window.blocks(1, loads, 0), Block::None);
+        assert_eq!(window.blocks(1, stores, 0), Block::On(2), "not for a load, nor behind it");
         window.finish(2, 50);
         window.retire(50);
-        assert_eq!(window.blocks(1, stores, false, 50), Block::None);
+        assert_eq!(window.blocks(1, stores, 50), Block::None);
         window.fence(false);
-        assert!(matches!(window.blocks(1, loads, false, 50), Block::On(1 | 3)));
+        assert!(matches!(window.blocks(1, loads, 50), Block::On(1 | 3)));
         window.finish(1, 60);
         window.finish(3, 70);
         window.retire(60);
-        assert!(matches!(window.blocks(1, loads, false, 60), Block::Until(70, _)));
+        assert!(matches!(window.blocks(1, loads, 60), Block::Until(70)));
         window.retire(70);
-        window.push(load(2, UNKNOWN, 4));
-        assert_eq!(window.blocks(3, stores, false, 70), Block::None, "what came behind it");
+        window.push(load(2, UNKNOWN, 4), Gives::Load);
+        assert_eq!(window.blocks(3, stores, 70), Block::None, "what came behind it");
     }
 }

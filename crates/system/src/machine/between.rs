@@ -119,6 +119,7 @@ impl Machine {
             Phase::Detailed if self.between.threads > 0 => {
                 self.between.phase = Phase::Settling;
                 self.between.settled_ps = now_ps;
+                self.take_back();
             }
             Phase::Warming if self.between.threads == 0 => self.end_warming(now_ps),
             _ => {}

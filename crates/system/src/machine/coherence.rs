@@ -344,19 +344,14 @@ impl Machine {
             }
             return;
         }
-        let written = !write && caches.is_dirty(line);
-        let write = write || written;
+        // A store that has come behind its load asks with it.
+        let write = write || caches.is_dirty(line);
         let others = self.ask_others(core, line, write, now_ps);
         self.cores[core].caches.set_shared(line, others.held && !write);
-        // A store that came behind its load had to ask for itself.
-        self.account.upgrades += u64::from(written && others.held);
         if from_shared && others.written.is_some() {
             self.account.cache_transfers += 1;
         } else if from_shared {
             self.came_from_shared(core, line, now_ps);
-        }
-        if let (Some(version), true) = (others.written, write) {
-            self.put_dirty(DirtyLine { line, version }, now_ps);
         }
     }
 

@@ -1,9 +1,12 @@
 //! What a hardware thread does by itself: instructions, and accesses that its own core serves.
 
 use super::causes::Cause;
-use super::faults::FaultKind;
+use super::dependence::Behind;
+use super::faults::{Ended, FaultKind};
 use super::memory::{Merged, Miss};
-use super::thread::{Access, BUSY, Begun, Fault, Flush, Place, State, Step, Thread, Trap, Way};
+use super::thread::{
+    Access, BUSY, Begun, Fault, Flush, NOT_OFFERED, Place, State, Step, Thread, Trap, Way,
+};
 use super::{
     COPY_INSTRUCTIONS, Context, Core, Doing, Event, Fixed, KERNEL_LINES, Machine, MachineError,
 };
@@ -11,9 +14,11 @@ use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
-use tierscope_model::processor::window::{Block, Holds, NO_MISS, Outstanding, Sizes, UNKNOWN};
+use tierscope_model::processor::window::{
+    Block, Gives, Holds, NO_MISS, Outstanding, Sizes, Start, UNKNOWN,
+};
 use tierscope_workload::op::{
-    FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
+    FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
 };
 use tierscope_workload::runs::{RING_BYTES, RUN, Run};
 use tierscope_workload::{Op, OpKind, Pull, SiteId};
@@ -107,6 +112,9 @@ impl Machine {
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
         self.contexts[index].share = self.share(index);
         self.divide(index);
+        let Context { window, share, .. } = &mut self.contexts[index];
+        let instructions = window.reorder_window().saturating_mul(*share);
+        window.set_reach(self.fixed.pace.clone().advance(instructions));
         let accesses = self.accesses();
         let budget = self.region.budget(accesses, self.instructions());
         let budget = self.windows.as_ref().map_or(budget, |it| it.budget(accesses).min(budget));
@@ -170,7 +178,11 @@ impl Machine {
     fn batch_step(&mut self, index: usize, horizon_ps: u64) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
-        if context.trap.is_some() {
+        if let (None, Some(access)) = (thread.access, thread.again.front()) {
+            thread.access = Some(*access);
+            thread.again.pop_front();
+        }
+        if context.trap.is_some() && thread.again.is_empty() {
             return Ok(self.drain(index));
         }
         if thread.access.is_some() {
@@ -238,8 +250,7 @@ impl Machine {
         if last_byte / line_bytes != op.word / line_bytes {
             thread.half = Some((last_byte & !(line_bytes - 1), write));
         }
-        let dependent = op.flags() & FLAG_DEPENDENT != 0;
-        let access = Access::program(op.word, write, dependent);
+        let access = Access::program(op.word, write, op.dependence());
         let past = write && op.flags() & FLAG_NON_TEMPORAL != 0;
         let way = if past { Way::Past } else { Way::Caches };
         thread.access = Some(Access { way, bytes: op.size(), ..access });
@@ -264,8 +275,8 @@ impl Machine {
             context.window.fence(true);
         }
         let way = Way::Flush(Flush::new(keeps, ordered));
-        let access = Access::program(op.word, false, false);
-        thread.access = Some(Access { way, measured: false, ..access });
+        let access = Access::program(op.word, false, 0);
+        thread.access = Some(Access { way, gives: Gives::Nothing, measured: false, ..access });
     }
 
     /// Runs operations as long as each is an access that hits the first-level TLB and cache, or no
@@ -277,6 +288,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let waiting = thread.access.is_some() || !thread.steps.is_empty() || context.trap.is_some();
+        let waiting = waiting || !thread.again.is_empty();
         let apart = thread.between || thread.called_at_ps.is_some();
         if waiting || apart || self.fixed.check_data {
             return;
@@ -288,6 +300,7 @@ impl Machine {
         let (start_ps, share) = (context.now_ps, context.share);
         let mut now_ps = start_ps;
         let (mut site, mut hits_before) = (thread.site, 0);
+        let latency_ps = core.caches.latency_ps(0);
         for op in &thread.buffer[thread.position..] {
             let kind = op.kind_code();
             if now_ps >= horizon_ps || *left == 0 {
@@ -330,13 +343,13 @@ impl Machine {
                 continue;
             }
             let write = kind == OpKind::Store as u8;
-            let dependent = op.flags() & FLAG_DEPENDENT != 0;
+            let loads_back = op.dependence();
             let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
             let crosses = op.word >> line_shift != last_byte >> line_shift;
             let position = thread.position_instructions + instructions;
             let free = !crosses && now_ps < horizon_ps && {
                 context.window.retire(now_ps);
-                context.window.blocks(position, write, dependent, now_ps) == Block::None
+                context.window.blocks(position, write, now_ps) == Block::None
             };
             let hit = free
                 && core.tlb.lookup_first(op.word >> self.fixed.page_shift).is_some_and(|t| {
@@ -346,10 +359,14 @@ impl Machine {
             if !hit {
                 let lines = 1u64 << line_shift;
                 thread.half = crosses.then_some((last_byte & !(lines - 1), write));
-                thread.access = Some(Access::program(op.word, write, dependent));
+                thread.access = Some(Access::program(op.word, write, loads_back));
                 break;
             }
-            context.window.was_immediate(write, position);
+            let window = &mut context.window;
+            let gives = if write { Gives::Nothing } else { Gives::Load };
+            let start = window.start(loads_back, now_ps);
+            let (kind, times) = ((write, position), (now_ps, latency_ps));
+            now_ps = window.was_immediate((start, gives), kind, times);
             hits += 1;
         }
         thread.position += taken;
@@ -368,7 +385,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let mut run = Run::of(thread.buffer[thread.position]);
-        let access = Access::program(run.address, run.write, false);
+        let access = Access::program(run.address, run.write, 0);
         thread.access = Some(Access { bytes: run.bytes as u16, ..access });
         let instructions = run.take(1);
         self.account.instructions += instructions;
@@ -517,18 +534,22 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let Some(access) = &mut thread.access else { return Flow::Continue };
-        let issue_ps = *access.issue_ps.get_or_insert(context.now_ps);
+        let issue_ps = access.offered_at(context.now_ps);
+        access.offered_ps = issue_ps;
         let access = *access;
-        let slow = access.after_fault || issue_ps != context.now_ps;
         if !context.window.is_empty() {
             context.window.retire(context.now_ps);
             let position = thread.position_instructions;
             let stores = access.write || access.way != Way::Caches;
-            match context.window.blocks(position, stores, access.dependent, context.now_ps) {
+            match context.window.blocks(position, stores, context.now_ps) {
                 Block::None => {}
                 block => return self.wait_on(index, block),
             }
         }
+        let start = context.window.start(access.loads_back, context.now_ps);
+        // Whose address is known later is told from then on, however long it has been here.
+        let is_told_whole = issue_ps != context.now_ps && start == Start::At(context.now_ps);
+        let slow = access.after_fault || is_told_whole;
         let core = &mut self.cores[context.core];
         let (physical, tlb_ps, walk) = match access.place {
             Place::Physical(address) => (address, 0, false),
@@ -537,7 +558,10 @@ impl Machine {
                 let page = address >> self.fixed.page_shift;
                 let found = translate(&mut core.tlb, &mut self.paging, page, access.write);
                 let Some((translation, source)) = found else {
-                    return fault(context, thread, page, access, issue_ps);
+                    return match start.block(context.now_ps) {
+                        Block::None => fault(context, thread, page, access, issue_ps),
+                        block => self.wait_for_address(index, block),
+                    };
                 };
                 let second = source == Source::SecondTlb;
                 let tlb_ps = if second { self.fixed.second_tlb_ps } else { 0 };
@@ -548,16 +572,19 @@ impl Machine {
         };
         let line = physical >> self.fixed.line_shift;
         if access.way != Way::Caches {
-            return match walk {
-                true => self.walk_first(index, access),
-                false => self.perform_past(index, access, (line, physical), tlb_ps),
+            return match (start.block(context.now_ps), walk) {
+                (Block::None, true) => self.walk_first(index, access),
+                (Block::None, false) => self.perform_past(index, access, (line, physical), tlb_ps),
+                (block, _) => self.wait_for_address(index, block),
             };
         }
         if walk {
-            return self.walk(index, access, line);
+            return self.walk(index, (access, start), line);
         }
         if core.caches.hit_first(line, access.write) {
-            context.window.was_immediate(access.write, thread.position_instructions);
+            let kind = (access.write, thread.position_instructions);
+            let times = (context.now_ps, tlb_ps + core.caches.latency_ps(0));
+            let until_ps = context.window.was_immediate((start, access.gives), kind, times);
             self.account.hit(access.measured, 0, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, core.caches.latency_ps(0));
@@ -570,6 +597,7 @@ impl Machine {
             if self.fixed.check_data {
                 self.check(index, line, access.write);
             }
+            self.keep_back(index, until_ps);
             self.access_done(index);
             return Flow::Continue;
         }
@@ -579,9 +607,13 @@ impl Machine {
             if self.misses[miss].way != Way::Caches {
                 return self.wait_on(index, Block::On(miss));
             }
-            return self.merge(index, access, miss, tlb_ps);
+            return match start.block(context.now_ps) {
+                Block::On(of) if of != miss => self.wait_for_address(index, Block::On(of)),
+                Block::Until(at_ps) => self.wait_for_address(index, Block::Until(at_ps)),
+                _ => self.merge(index, access, miss, tlb_ps),
+            };
         }
-        match context.window.register_block() {
+        match register_block(context, start) {
             Block::None => {}
             block => return self.wait_on(index, block),
         }
@@ -602,13 +634,21 @@ impl Machine {
         self.account.beyond_first += 1;
         if let Some(level) = level {
             let latency_ps = core.caches.latency_ps(level);
-            context.window.push(Outstanding {
+            let (done_ps, miss, after_ps) = match start {
+                Start::At(at_ps) => (at_ps + tlb_ps + latency_ps, NO_MISS, 0),
+                Start::Behind(miss, after_ps) => {
+                    (UNKNOWN, miss, after_ps.saturating_add((tlb_ps + latency_ps) as u32))
+                }
+            };
+            let entry = Outstanding {
                 instruction: thread.position_instructions,
-                done_ps: context.now_ps + tlb_ps + latency_ps,
-                miss: NO_MISS,
+                done_ps,
+                miss,
+                after_ps,
                 holds: Holds::of(access.write),
-                takes_register: true,
-            });
+                takes_register: miss == NO_MISS,
+            };
+            context.window.push(entry, access.gives);
             self.account.hit(access.measured, level, tlb_ps != 0, thread.site);
             if slow {
                 let stages = (tlb_ps, latency_ps);
@@ -627,39 +667,81 @@ impl Machine {
         let latency_ps = core.caches.latency_ps(core.caches.depth() - 1);
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
-        let begun = thread.begin(access, context.now_ps, &mut self.account.ended);
+        let begun = begin(thread, access, (start, context.now_ps), &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
-        miss.timeline.push(Stage::Tlb, tlb_ps);
-        miss.timeline.push(Stage::Cache, latency_ps);
-        let at_ps = context.now_ps + tlb_ps + latency_ps;
-        miss.clock_ps = at_ps;
-        self.start_miss(index, miss, at_ps);
+        match start {
+            Start::At(at_ps) => {
+                miss.timeline.push(Stage::Tlb, tlb_ps);
+                miss.timeline.push(Stage::Cache, latency_ps);
+                miss.clock_ps = at_ps + tlb_ps + latency_ps;
+                self.start_miss(index, miss, access.gives);
+            }
+            Start::Behind(of, after_ps) => {
+                miss.behind = Some(Behind { of, after_ps, tlb_ps });
+                miss.clock_ps = context.now_ps;
+                self.start_behind(index, (miss, access.gives), of);
+            }
+        }
         self.access_done(index);
         Flow::Continue
     }
 
+    /// The access waits until its address is known; it is offered then.
+    fn wait_for_address(&mut self, index: usize, block: Block) -> Flow {
+        if let Some(access) = &mut self.threads[self.contexts[index].thread].access {
+            access.offered_ps = NOT_OFFERED;
+        }
+        self.wait_on(index, block)
+    }
+
+    /// A chain of hits keeps the thread back until then.
+    #[inline]
+    fn keep_back(&mut self, index: usize, until_ps: u64) {
+        let context = &mut self.contexts[index];
+        let duration_ps = until_ps - context.now_ps;
+        if duration_ps > 0 {
+            let thread = &mut self.threads[context.thread];
+            context.now_ps += duration_ps;
+            thread.times[BUSY] += duration_ps;
+            thread.clock_ps += duration_ps;
+        }
+    }
+
     /// Enters a miss in the window and sends it to the shared caches.
-    fn start_miss(&mut self, index: usize, miss: Miss, at_ps: u64) {
+    fn start_miss(&mut self, index: usize, miss: Miss, gives: Gives) {
+        let at_ps = miss.clock_ps;
+        let id = self.enter_miss(index, (miss, gives), true);
+        self.queue.push(at_ps, index as u16, Event::Shared(id));
+    }
+
+    pub(super) fn enter_miss(
+        &mut self,
+        index: usize,
+        (miss, gives): (Miss, Gives),
+        takes_register: bool,
+    ) -> u32 {
         let (line, write) = (miss.line, miss.write);
         let id = self.misses.insert(miss);
         let context = &mut self.contexts[index];
         let thread = &self.threads[context.thread];
         context.pending.push((line, id));
-        context.window.push(Outstanding {
+        let entry = Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
             miss: id,
+            after_ps: 0,
             holds: Holds::of(write),
-            takes_register: true,
-        });
-        self.queue.push(at_ps, index as u16, Event::Shared(id));
+            takes_register,
+        };
+        context.window.push(entry, gives);
+        id
     }
 
     /// The translation is in no TLB: once the second level has been asked, a walk reads the page table through the
     /// caches, and then the access itself follows.
-    fn walk(&mut self, index: usize, access: Access, line: u64) -> Flow {
+    fn walk(&mut self, index: usize, (access, start): (Access, Start), line: u64) -> Flow {
         let context = &mut self.contexts[index];
-        match context.window.register_block() {
+        match register_block(context, start) {
             Block::None => {}
             block => return self.wait_on(index, block),
         }
@@ -676,24 +758,34 @@ impl Machine {
         let upper_cached = core.tlb.upper_levels_cached(page, is_huge);
         let area = context.area_of(&self.paging, &self.fixed, &access);
         let cause = Cause { area, site: thread.site };
-        let begun = thread.begin(access, context.now_ps, &mut self.account.ended);
+        let begun = begin(thread, access, (start, context.now_ps), &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
-        miss.timeline.push(Stage::Tlb, self.fixed.second_tlb_ps);
-        miss.clock_ps = context.now_ps + self.fixed.second_tlb_ps;
         miss.whole_line = false;
         let (entries, levels) = self.paging.walk_addresses(page, is_huge);
         miss.walk = entries.map(|entry| entry >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { levels as u8 };
         self.account.walks += 1;
         self.account.beyond_first += 1;
+        let tlb_ps = self.fixed.second_tlb_ps;
+        let at_ps = match start {
+            Start::At(at_ps) => at_ps,
+            Start::Behind(of, after_ps) => {
+                miss.behind = Some(Behind { of, after_ps, tlb_ps });
+                miss.clock_ps = context.now_ps;
+                self.start_behind(index, (miss, access.gives), of);
+                self.access_done(index);
+                return Flow::Continue;
+            }
+        };
+        miss.timeline.push(Stage::Tlb, tlb_ps);
+        miss.clock_ps = at_ps + tlb_ps;
         let finished = miss.advance(&mut core.caches, &mut self.evicted);
         let now_ps = self.contexts[index].now_ps;
         self.post_evicted(index, now_ps);
         if finished {
-            self.finish_private(index, &miss, access.write);
+            self.finish_private(index, &miss, access);
         } else {
-            let at_ps = miss.clock_ps;
-            self.start_miss(index, miss, at_ps);
+            self.start_miss(index, miss, access.gives);
         }
         self.access_done(index);
         Flow::Continue
@@ -719,24 +811,28 @@ impl Machine {
         thread.charge_until(Stage::Tlb as usize, context.now_ps);
         self.account.walks += 1;
         let ([entry, ..], _) = self.paging.walk_addresses(page, is_huge);
-        thread.access = Some(Access::kernel(Place::Physical(entry), false));
-        thread.store_after = Some(Access { dependent: true, ..access });
+        // The access waits for the entry as for the rest of the last load.
+        let entry = Access::kernel(Place::Physical(entry), false);
+        thread.access = Some(Access { gives: Gives::RestOfLoad, ..entry });
+        thread.store_after = Some(Access { loads_back: 1, ..access });
         Flow::Continue
     }
 
     /// A walk and its access were served by the core's own caches: their time is known.
-    fn finish_private(&mut self, index: usize, miss: &Miss, write: bool) {
+    fn finish_private(&mut self, index: usize, miss: &Miss, access: Access) {
         let context = &mut self.contexts[index];
         let thread = &self.threads[context.thread];
-        context.window.push(Outstanding {
+        let entry = Outstanding {
             instruction: thread.position_instructions,
             done_ps: miss.clock_ps,
             miss: NO_MISS,
-            holds: Holds::of(write),
+            after_ps: 0,
+            holds: Holds::of(access.write),
             takes_register: true,
-        });
+        };
+        context.window.push(entry, access.gives);
         if self.fixed.check_data {
-            self.check(index, miss.line, write);
+            self.check(index, miss.line, access.write);
         }
         self.account.finish(miss, miss.clock_ps);
         self.log_miss(miss, miss.clock_ps);
@@ -756,13 +852,15 @@ impl Machine {
         let address = access.place.address();
         let merged = Merged { site: thread.site, address, since_ps, timeline, fault };
         self.misses[id].merge(access, merged, &mut self.spare);
-        context.window.push(Outstanding {
+        let entry = Outstanding {
             instruction: thread.position_instructions,
             done_ps: UNKNOWN,
             miss: id,
+            after_ps: 0,
             holds: Holds::of(access.write),
             takes_register: false,
-        });
+        };
+        context.window.push(entry, access.gives);
         self.access_done(index);
         Flow::Continue
     }
@@ -775,7 +873,9 @@ impl Machine {
         if thread.access.is_none()
             && let Some((address, write)) = thread.half.take()
         {
-            thread.access = Some(Access::program(address, write, false));
+            let access = Access::program(address, write, 0);
+            let gives = if write { Gives::Nothing } else { Gives::RestOfLoad };
+            thread.access = Some(Access { gives, ..access });
         }
     }
 
@@ -818,12 +918,41 @@ impl Machine {
     }
 
     fn wait(&mut self, index: usize, block: Block) -> Flow {
+        let block = match block {
+            Block::On(miss) => Block::On(self.first_of(miss)),
+            known => known,
+        };
         let context = &mut self.contexts[index];
         let flow = wait(context, &mut self.threads[context.thread], block);
         if let Block::On(miss) = block {
             self.mind_long_read(index, miss);
         }
         flow
+    }
+}
+
+/// What an access has behind it when it is performed at `now_ps`. Where its address is known later, it is told from then on.
+#[inline]
+fn begin(
+    thread: &mut Thread,
+    access: Access,
+    (start, now_ps): (Start, u64),
+    ended: &mut Ended,
+) -> Begun {
+    match start {
+        Start::At(at_ps) if at_ps > now_ps => {
+            thread.begin(Access { offered_ps: NOT_OFFERED, ..access }, at_ps, ended)
+        }
+        _ => thread.begin(access, now_ps, ended),
+    }
+}
+
+/// What keeps an access that needs a miss register from getting one, where it needs it now.
+#[inline]
+fn register_block(context: &Context, start: Start) -> Block {
+    match start {
+        Start::At(_) => context.window.register_block(),
+        Start::Behind(..) => Block::None,
     }
 }
 
@@ -889,7 +1018,7 @@ pub(super) fn spend_kernel(
 fn wait(context: &mut Context, thread: &mut Thread, block: Block) -> Flow {
     match block {
         Block::None => Flow::Continue,
-        Block::Until(at_ps, _) => {
+        Block::Until(at_ps) => {
             context.now_ps = at_ps;
             thread.charge_until(Stage::Cache as usize, at_ps);
             context.window.retire(at_ps);

@@ -1,6 +1,7 @@
 //! What happens beyond the cores: shared caches, main memory, and pages between memory and store.
 
 use super::causes::Cause;
+use super::dependence::Behind;
 use super::kernel::path_steps;
 use super::polling::Polled;
 use super::prefetch::PREFETCH;
@@ -71,6 +72,10 @@ pub(super) struct Miss {
     /// Lines of the page table that the walk reads, the last first.
     pub walk: [u64; 5],
     pub walk_left: u8,
+    /// What it waits for before it begins, where its address is made of what another loads.
+    pub behind: Option<Behind>,
+    /// Misses of its thread whose addresses are made of what it loads.
+    pub dependents: Vec<u32>,
     /// Version of the line that arrived.
     pub version: u64,
     merged: Vec<Merged>,
@@ -123,6 +128,8 @@ impl Miss {
             fault: begun.fault,
             walk: [0; 5],
             walk_left: 0,
+            behind: None,
+            dependents: Vec::new(),
             version: 0,
             merged: Vec::new(),
             followers: Vec::new(),
@@ -188,6 +195,11 @@ impl Miss {
             }
             self.walk_left -= 1;
         }
+    }
+
+    /// Accesses that joined it: where they go.
+    pub(super) fn addresses_merged(&self) -> impl Iterator<Item = u64> + '_ {
+        self.merged.iter().map(|merged| merged.address)
     }
 
     /// Adds time until `at_ps`. What a walk spends in caches is the TLB's time; what it spends
@@ -414,7 +426,7 @@ impl Machine {
     }
 
     /// What a core's caches dropped arrives at the shared ones without delay.
-    fn put_evicted(&mut self, now_ps: u64) {
+    pub(super) fn put_evicted(&mut self, now_ps: u64) {
         let mut evicted = std::mem::take(&mut self.evicted);
         for dirty in evicted.drain(..) {
             self.put_dirty(dirty, now_ps);
@@ -568,7 +580,7 @@ impl Machine {
     }
 
     /// The hardware thread that runs the thread of a miss: not always the one that has asked.
-    fn context_of(&self, miss: &Miss) -> usize {
+    pub(super) fn context_of(&self, miss: &Miss) -> usize {
         if self.contexts[miss.context].thread == miss.thread {
             return miss.context;
         }
@@ -610,7 +622,15 @@ impl Machine {
         self.leave_transit(id, line, &stages, now_ps);
     }
 
+    /// A miss is finished, and with it those that wait for it and that their core's own caches serve.
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
+        let mut served = vec![(id, now_ps)];
+        while let Some((id, at_ps)) = served.pop() {
+            self.finish_one(id, at_ps, &mut served);
+        }
+    }
+
+    fn finish_one(&mut self, id: u32, now_ps: u64, served: &mut Vec<(u32, u64)>) {
         let mut miss = self.misses.remove(id);
         if self.fixed.check_data && miss.way == Way::Caches {
             self.check(miss.context, miss.line, miss.write);
@@ -632,6 +652,10 @@ impl Machine {
             if context.doing == Doing::Stalled(id) {
                 self.end_stall(index, &miss, now_ps);
             }
+        }
+        for dependent in std::mem::take(&mut miss.dependents) {
+            let begun = self.begin_dependent(dependent, &miss, now_ps);
+            served.extend(begun.map(|at_ps| (dependent, at_ps)));
         }
         if !miss.merged.is_empty() {
             miss.merged.clear();

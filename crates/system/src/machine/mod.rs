@@ -16,6 +16,7 @@ mod copies;
 mod core;
 mod counts;
 mod daemons;
+mod dependence;
 mod direct;
 mod durable;
 mod faults;

@@ -16,7 +16,7 @@ use super::thread::{Access, Begun, Way};
 use super::{Event, Machine};
 use tierscope_kernel::Stage;
 use tierscope_model::processor::on_chip::DirtyLine;
-use tierscope_model::processor::window::{Block, Holds, Outstanding, UNKNOWN};
+use tierscope_model::processor::window::{Block, Gives, Holds, Outstanding, UNKNOWN};
 
 impl Machine {
     /// Offers a store past the caches, or a flush, of a line to its core.
@@ -98,13 +98,15 @@ impl Machine {
     /// Enters an access that is done with its miss in the window.
     fn note_past(&mut self, index: usize, miss: u32, takes_register: bool) {
         let context = &mut self.contexts[index];
-        context.window.push(Outstanding {
+        let entry = Outstanding {
             instruction: self.threads[context.thread].position_instructions,
             done_ps: UNKNOWN,
             miss,
+            after_ps: 0,
             holds: Holds::Nothing,
             takes_register,
-        });
+        };
+        context.window.push(entry, Gives::Nothing);
     }
 
     fn send_if_full(&mut self, index: usize, id: u32) {

@@ -597,6 +597,7 @@ impl Machine {
         let activity = self.activity(now_ps);
         let times: Vec<_> = self.threads.iter().map(|thread| thread.times).collect();
         let contexts = self.contexts.len() as f64;
+        self.take_back();
         let Some(sampler) = &mut self.sampler else { return };
         std::mem::swap(&mut self.account, &mut sampler.apart);
         let unit = sampler.began.measure(now_ps, &sums, contexts);

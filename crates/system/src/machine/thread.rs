@@ -13,10 +13,10 @@ use tierscope_model::os::InodeId;
 use tierscope_model::os::file_system::cold::BlockRun;
 use tierscope_model::os::inode_locks::Hold;
 use tierscope_model::os::paging::{DirectCall, Populate, TransferId};
-use tierscope_model::processor::window::Window;
+use tierscope_model::processor::window::{Gives, Window};
 use tierscope_workload::op::Buffer;
 use tierscope_workload::site::UNKNOWN_SITE;
-use tierscope_workload::{Op, SiteId, ThreadId};
+use tierscope_workload::{Op, OpKind, SiteId, ThreadId};
 
 /// Who a picosecond of a software thread is charged to: a stage, or one of these.
 pub const BUSY: usize = Stage::ALL.len();
@@ -235,9 +235,10 @@ pub enum Trap {
 
 impl Access {
     /// An access of the program.
-    pub fn program(address: u64, write: bool, dependent: bool) -> Self {
+    pub fn program(address: u64, write: bool, loads_back: u8) -> Self {
         let place = Place::Virtual(address);
-        Access { dependent, measured: true, ..Access::kernel(place, write) }
+        let gives = if write { Gives::Nothing } else { Gives::Load };
+        Access { loads_back, gives, measured: true, ..Access::kernel(place, write) }
     }
 
     /// An access of the kernel.
@@ -247,14 +248,26 @@ impl Access {
             write,
             way: Way::Caches,
             bytes: 0,
-            dependent: false,
+            loads_back: 0,
+            gives: Gives::Nothing,
             measured: false,
             whole_line: false,
-            issue_ps: None,
+            offered_ps: NOT_OFFERED,
             after_fault: false,
         }
     }
 }
+
+impl Access {
+    /// When it was first offered: now, where it has not been before.
+    #[inline]
+    pub fn offered_at(&self, now_ps: u64) -> u64 {
+        if self.offered_ps == NOT_OFFERED { now_ps } else { self.offered_ps }
+    }
+}
+
+/// An access has not been offered to its core.
+pub const NOT_OFFERED: u64 = u64::MAX;
 
 // It is copied with each access: what a program does most.
 const _: () = assert!(size_of::<Access>() <= 40);
@@ -329,15 +342,17 @@ pub struct Access {
     pub way: Way,
     /// Bytes of a store past the caches.
     pub bytes: u16,
-    /// Its address depends on the last load.
-    pub dependent: bool,
+    /// How many loads back the one lies on which its address depends; 0 for none.
+    pub loads_back: u8,
+    /// What it gives to those that depend on it.
+    pub gives: Gives,
     /// It is one of the program's: counted, and its latency recorded.
     pub measured: bool,
     /// It overwrites its whole line, which need not be read: string instructions do so without
     /// asking for the line's data (Intel SDM vol. 1, fast-string operation).
     pub whole_line: bool,
-    /// When it was first offered, once it has been.
-    pub issue_ps: Option<u64>,
+    /// When it was first offered, or [`NOT_OFFERED`].
+    pub offered_ps: u64,
     /// It is repeated after a fault, whose time is its own.
     pub after_fault: bool,
 }
@@ -410,6 +425,8 @@ pub struct Thread {
     pub state: State,
     /// The process that it belongs to, once that is known; else the first.
     pub process: Option<u64>,
+    /// Accesses that it does before all else.
+    pub again: VecDeque<Access>,
     /// Operations pulled and not all consumed.
     pub buffer: Vec<Op>,
     /// Next operation in `buffer`.
@@ -484,6 +501,7 @@ impl Thread {
         Thread {
             state: State::NotStarted,
             process: None,
+            again: VecDeque::new(),
             buffer: Vec::new(),
             position: 0,
             exhausted: false,
@@ -609,16 +627,27 @@ impl Thread {
             let (start_ps, timeline) = (fault.start_ps, Timeline::new());
             return Begun { start_ps, timeline, fault: Some(fault.times) };
         }
-        let start_ps = access.issue_ps.unwrap_or(now_ps);
+        let start_ps = access.offered_at(now_ps);
         let mut timeline = Timeline::new();
         timeline.push(Stage::Core, now_ps - start_ps);
         Begun { start_ps, timeline, fault: None }
     }
 
+    /// Whether its next operation is a store to the line of this load, which asks for the line with it.
+    #[inline]
+    pub fn stores_next(&self, load: &Access, line_shift: u32) -> bool {
+        let next = self.buffer.get(self.position);
+        let line = load.place.address() >> line_shift;
+        load.measured
+            && next.is_some_and(|op| {
+                op.kind_code() == OpKind::Store as u8 && op.word >> line_shift == line
+            })
+    }
+
     /// The access that faulted is offered again.
     pub fn retry(&mut self) {
         let Some(fault) = &mut self.fault else { return };
-        self.access = Some(Access { after_fault: true, issue_ps: None, ..fault.access });
+        self.access = Some(Access { after_fault: true, offered_ps: NOT_OFFERED, ..fault.access });
         self.store_after = fault.store_after.take();
         self.half = fault.half.take();
     }

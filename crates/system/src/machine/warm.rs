@@ -73,7 +73,9 @@ impl Machine {
                 if context.past == line {
                     context.past = u64::MAX;
                 }
-                self.warm_line(core, (line, access.write, access.whole_line), now_ps)
+                let thread = &self.threads[context.thread];
+                let write = access.write || thread.stores_next(access, self.fixed.line_shift);
+                self.warm_line(core, (line, write, access.whole_line), now_ps)
             }
             way if self.warm_past(index, line, way, now_ps) => self.cores[core].caches.depth(),
             _ => 0,

@@ -64,12 +64,13 @@ fn a_load_takes_the_latency_of_the_level_that_its_footprint_fits_in() {
 #[test]
 fn a_pointer_chase_takes_a_latency_for_each_step() {
     let spec = oracle(&[]);
-    // A hit in the first level is part of the cycles per instruction.
-    let first_ps = 4 * INSTRUCTION_PS;
-    for (kib, step_ps) in [(64, first_ps), (192, L2_PS), (768, L3_PS)] {
+    for (kib, step_ps) in [(64, L1_PS), (192, L2_PS), (768, L3_PS)] {
         let more = pass(&spec, &every(LINE, kib * 1024 / LINE), 4);
         assert_eq!(more.time_ps, more.accesses * step_ps, "{kib} KiB");
     }
+    // What an instruction takes is longer than the first level.
+    let more = pass(&spec, &every(LINE, 1024), 20);
+    assert_eq!(more.time_ps, more.accesses * 20 * INSTRUCTION_PS);
     // Another row of the same bank each time: banks repeat every 32 KiB.
     let conflicts = pass(&spec, &every(32 << 10, 256), 4);
     assert_eq!(conflicts.time_ps, conflicts.accesses * (L3_PS + ROW_CONFLICT_PS));
@@ -78,6 +79,42 @@ fn a_pointer_chase_takes_a_latency_for_each_step() {
     let lines = pass(&spec, &every(LINE, pages * PAGE / LINE), 4);
     let page_ps = 64 * L3_PS + 4 * ROW_CONFLICT_PS + 60 * ROW_HIT_PS;
     assert_eq!(lines.time_ps, pages * page_ps);
+}
+
+/// By turns, each step on the last of its own chase.
+#[test]
+fn chases_that_do_not_depend_on_each_other_overlap() {
+    for (kib, latency_ps) in [(64, L1_PS), (192, L2_PS), (768, L3_PS)] {
+        let lines = every(LINE, kib * 1024 / LINE);
+        for chases in [1, 2, 4, 8] {
+            let step = |at: &u64| Op::load(*at, 8, 1).depending_on(chases);
+            let ops: Vec<Op> = lines.iter().map(step).collect();
+            let sets = [("processor.miss_registers", "16")];
+            let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
+            let step_ps = (latency_ps / chases).max(INSTRUCTION_PS);
+            assert_eq!(more.time_ps, more.accesses * step_ps, "{chases} in {kib} KiB");
+            assert_eq!(more.latency_ps, more.accesses * latency_ps, "{chases} in {kib} KiB");
+        }
+    }
+}
+
+/// A load for each key, and one that waits for it: what the window holds of the next keys' goes on meanwhile.
+#[test]
+fn a_load_that_waits_keeps_back_what_follows_only_as_far_as_the_window_reaches() {
+    let lines = every(LINE, 12_288);
+    let pair = |two: &[u64]| [Op::load(two[0], 8, 16), Op::load(two[1], 8, 16).depending_on(1)];
+    let ops: Vec<Op> = lines.chunks_exact(2).flat_map(pair).collect();
+    for keys in [1, 2, 4] {
+        // So many pairs of 32 instructions.
+        let window = (keys * 32).to_string();
+        let sets = [("processor.reorder_window", &*window), FAR.1];
+        let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
+        // The first load of a pair waits for that of so many pairs before.
+        let pairs_ps = more.accesses / 2 * L3_PS / keys;
+        let off = more.time_ps as f64 / pairs_ps as f64;
+        // Behind it come its own instructions.
+        assert!((0.98..1.25).contains(&off), "{keys}: {off}");
+    }
 }
 
 #[test]

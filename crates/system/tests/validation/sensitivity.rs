@@ -472,7 +472,7 @@ pub enum Feel {
     ByTurns,
     /// Stores that depend on nothing, of random lines of 512 KiB.
     Stores,
-    /// Updates of random lines of twice as much memory as DRAM has.
+    /// Updates of random lines of twice as much memory as DRAM has, each behind the one before.
     Updates,
     /// The same by four threads.
     Parallel,
@@ -512,7 +512,7 @@ fn scrambled(kib: u64) -> Vec<u64> {
 fn updates(thread: u64, count: u64) -> Vec<Op> {
     let update = |i| {
         let address = ANONYMOUS + mixed(thread << 32 | i) % (8 << 20) / LINE * LINE;
-        [Op::load(address, 8, 40), Op::store(address, 8, 40).with_flags(1)]
+        [Op::load(address, 8, 40), Op::store(address, 8, 40)].map(|op| op.depending_on(1))
     };
     (0..count).flat_map(update).collect()
 }
@@ -1384,7 +1384,7 @@ const CASES: &[Case] = &[
         .with(&[("tiered.host_queue_depth", "2")]),
     case("tiered.promotion.capacity", &[TIERED], "2MiB", Steps(4, 400), "dram_cache_misses", Down),
     case("tiered.promotion.ways", &[TIERED], "1", Parallel, "dram_cache_misses", Either),
-    case("tiered.promotion.most_threshold", &[TIERED], "1", Updates, "store_read", Up),
+    case("tiered.promotion.most_threshold", &[TIERED], "1", Updates, "store_read", Either),
     case("tiered.promotion.low_ratio", &[TIERED], "0.4", Steps(4, 400), "time", Either),
     case("tiered.promotion.high_ratio", &[TIERED], "1.0", Files, "time", Either),
     case("tiered.promotion.epoch", &[TIERED], "20", Files, "time", Either),
@@ -1428,7 +1428,7 @@ const CASES: &[Case] = &[
         "owner:migration",
         Up,
     ),
-    case("tiering.balancing.scan_entry.lines", &[NODES], "4", Updates, "owner:migration", Up),
+    case("tiering.balancing.scan_entry.lines", &[NODES], "4", Updates, "owner:migration", Either),
     case(
         "tiering.balancing.migrate.instructions",
         &[NODES],
@@ -1444,7 +1444,7 @@ const CASES: &[Case] = &[
         "90000",
         Updates,
         "owner:migration",
-        Up,
+        Either,
     ),
     case("tiering.balancing.shootdown.lines", &[NODES], "512", Updates, "owner:migration", Up),
     case(

@@ -23,7 +23,7 @@ use super::{
     Generator, Made, PAGE_BYTES, Parameter, ParameterError, data_set, find_value, flag, integer,
     size, text, threads_of, wrong,
 };
-use crate::op::{Call, FLAG_ATOMIC, FLAG_DEPENDENT, FileId, Op, OpKind, ThreadId};
+use crate::op::{Call, FLAG_ATOMIC, FileId, Op, OpKind, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use btree::BTree;
 use hash::Hash;
@@ -95,7 +95,7 @@ const PARAMETERS: &[Parameter] = &[
 ];
 
 /// Which accesses wait for which.
-const DEPENDENCES: &str = "a page's header waits for the entry of the cache that names its buffer, the number of its items for that, and each key of a search for its slot";
+const DEPENDENCES: &str = "a page's header waits for the entry of the cache that names its buffer, the number of its items and its slots for that, and each key of a search for its slot";
 
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
@@ -428,8 +428,8 @@ impl Bdb {
             .unwrap_or_else(|| self.buffers.turn(number, at));
         out.push(Op::load(self.entry(page), 8, 4));
         let header = self.header(buffer);
-        out.push(Op::load(header, 8, 2).with_flags(FLAG_DEPENDENT));
-        out.push(Op::store(header + 8, 8, 2).with_flags(FLAG_ATOMIC));
+        out.push(Op::load(header, 8, 2).depending_on(1));
+        out.push(Op::store(header + 8, 8, 2).with_flags(FLAG_ATOMIC).depending_on(2));
         let fresh = page >= self.structure.pages();
         if fixed.is_none() && brought.is_none() && !fresh {
             let (file, offset, length) = (DATABASE, self.offset(page), self.buffers.page_bytes);

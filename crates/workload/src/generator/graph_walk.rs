@@ -11,7 +11,7 @@ use super::indexed::share_of;
 use super::prelude::{BASE_ADDRESS, Prelude, TOUCHED};
 use super::units::{Units, in_units};
 use super::{Generator, Made, PAGE_BYTES, Parameter, data_set, flag, integer, threads_of};
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Behind, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use std::sync::Arc;
@@ -133,13 +133,15 @@ impl Units for Walks {
         for (step, (vertex, edge)) in (0..).zip(self.walk(number)) {
             let offset = BASE_ADDRESS + vertex * OFFSET_BYTES;
             // The first vertex of a walk is known without a load.
-            let flags = if step == 0 { 0 } else { FLAG_DEPENDENT };
+            let mut vertex = Behind::LAST;
             out.push(Op::store(self.own(thread) + step * EDGE_BYTES, EDGE_BYTES as u16, 1));
-            out.push(Op::load(offset, OFFSET_BYTES as u16, 1).with_flags(flags));
-            out.push(Op::load(offset + OFFSET_BYTES, OFFSET_BYTES as u16, 1));
+            for at in [offset, offset + OFFSET_BYTES] {
+                let bounds = Op::load(at, OFFSET_BYTES as u16, 1);
+                out.push(if step > 0 { vertex.next(bounds) } else { bounds });
+            }
             let at = self.edges_address() + edge * EDGE_BYTES;
             let edge = Op::load(at, EDGE_BYTES as u16, 1 + self.instructions);
-            out.push(edge.with_flags(FLAG_DEPENDENT));
+            out.push(edge.depending_on(1));
         }
     }
 

@@ -7,7 +7,7 @@
 
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::{Generator, Parameter, ParameterError, flag, integer, share, size};
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::{Footprint, Pull, Stream, StreamError};
 use serde_json::Value;
 use tierscope_kernel::random::Counter;
@@ -16,7 +16,7 @@ use tierscope_kernel::random::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "gups",
     summary: "random and sequential updates of a table in anonymous memory",
-    dependences: "each update's store waits for its load; updates do not wait for each other",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "table",
@@ -157,11 +157,7 @@ impl Gups {
         state.position += 1;
         state.element_bytes = element_bytes;
         let address = BASE_ADDRESS + element_bytes;
-        if store {
-            Op::store(address, 8, 1).with_flags(FLAG_DEPENDENT)
-        } else {
-            Op::load(address, 8, self.instructions - 1)
-        }
+        if store { Op::store(address, 8, 1) } else { Op::load(address, 8, self.instructions - 1) }
     }
 
     /// Stands after `position` operations of updates. The last random update before decides; it is

@@ -11,7 +11,7 @@ use super::nas::{CLASS, TOUCHED, class, steps};
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, barrier_length, in_units};
 use super::{Generator, Made, PAGE_BYTES, Parameter, flag, threads_of};
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use tierscope_kernel::Counter;
@@ -127,7 +127,7 @@ impl Cg {
             out.push(Op::load(column, COLUMN_BYTES as u16, 1));
             let picked = self.vector(P, self.draws.below_at(number, self.rows));
             let picked = Op::load(picked, NUMBER_BYTES as u16, 1 + INSTRUCTIONS);
-            out.push(picked.with_flags(FLAG_DEPENDENT));
+            out.push(picked.depending_on(1));
         }
         out.push(Op::store(self.vector(Q, row), NUMBER_BYTES as u16, 2));
     }
@@ -193,6 +193,7 @@ impl Units for Cg {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::FLAG_DEPENDENT;
     use crate::conformance::stream_laws;
     use crate::generator::find;
     use crate::goodness;

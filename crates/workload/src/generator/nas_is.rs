@@ -10,7 +10,7 @@ use super::nas::{CLASS, TOUCHED, class, steps};
 use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, barrier_length, in_units};
 use super::{Generator, Made, PAGE_BYTES, Parameter, flag, threads_of};
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use tierscope_kernel::Counter;
@@ -133,8 +133,8 @@ impl Is {
                 let count = self.address(3 + u64::from(thread), self.key(at));
                 out.push(Op::load(self.address(0, at), size, 2));
                 out.push(Op::store(self.address(1, at), size, 1));
-                out.push(Op::load(count, size, 1).with_flags(FLAG_DEPENDENT));
-                out.push(Op::store(count, size, 2));
+                out.push(Op::load(count, size, 1).depending_on(1));
+                out.push(Op::store(count, size, 2).depending_on(2));
             }
             1 => {
                 let tables = 3..3 + u64::from(self.threads);

@@ -22,7 +22,7 @@ use super::units::{Units, barrier, in_units};
 use super::{
     Generator, Made, PAGE_BYTES, Parameter, ParameterError, flag, integer, text, threads_of,
 };
-use crate::op::{FLAG_ATOMIC, FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Behind, FLAG_ATOMIC, Op, ThreadId};
 use crate::stream::Footprint;
 use mesh::{Beyond, EDGE, FACES, Mesh};
 use serde_json::Value;
@@ -387,16 +387,18 @@ impl Ua {
             for (point, mortar) in (0..).zip(points) {
                 let index = self.idmo(number, face, quarter, point);
                 out.push(Op::load(index, INDEX_BYTES as u16, 2));
+                let mut by_index = Behind::LAST;
                 let mortar_at = self.on(on, mortar);
                 if up {
                     let lock = Op::store(self.lock(mortar), NUMBER_BYTES as u16, 4);
-                    out.push(lock.with_flags(FLAG_ATOMIC | FLAG_DEPENDENT));
+                    out.push(by_index.next(lock.with_flags(FLAG_ATOMIC)));
                 }
                 let loaded = Op::load(mortar_at, NUMBER_BYTES as u16, 1 + mapping as u32);
-                out.push(loaded.with_flags(FLAG_DEPENDENT));
+                out.push(by_index.next(loaded));
                 if up {
-                    out.push(Op::store(mortar_at, NUMBER_BYTES as u16, 2));
-                    out.push(Op::store(self.lock(mortar), NUMBER_BYTES as u16, 2));
+                    for at in [mortar_at, self.lock(mortar)] {
+                        out.push(by_index.next(Op::store(at, NUMBER_BYTES as u16, 2)));
+                    }
                 }
             }
         }
@@ -420,7 +422,7 @@ impl Ua {
             out.push(Op::load(self.idel(number, face, point), INDEX_BYTES as u16, 2));
             let own = self.at(at, number, Self::of_face(face, point));
             let made = make(own, NUMBER_BYTES as u16, 1 + mapping as u32);
-            out.push(if store { made } else { made.with_flags(FLAG_DEPENDENT) });
+            out.push(made.depending_on(1));
         }
     }
 

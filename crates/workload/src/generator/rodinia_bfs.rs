@@ -16,7 +16,7 @@ use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, in_units};
 use super::zipfian::exp;
 use super::{Generator, Made, PAGE_BYTES, Parameter, data_set, flag, integer, threads_of, wrong};
-use crate::op::{FLAG_DEPENDENT, MAP_SHARED, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{Behind, MAP_SHARED, MAP_WRITABLE, NO_FILE, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use std::sync::Arc;
@@ -195,11 +195,15 @@ impl Bfs {
             let rank = self.target(rank, edge);
             let next = self.order.at(rank);
             let visited = Op::load(self.mark(VISITED, next), 1, self.instructions);
-            out.push(visited.with_flags(FLAG_DEPENDENT));
+            let mut target = Behind::LAST;
+            out.push(target.next(visited));
             if self.depth(rank) > level {
-                self.load(self.cost(node), COST_BYTES as u16, out);
-                self.store(self.cost(next), COST_BYTES as u16, out);
-                self.store(self.mark(NEXT, next), 1, out);
+                let cost = Op::load(self.cost(node), COST_BYTES as u16, self.instructions);
+                target.pass(cost);
+                out.push(cost);
+                for (at, bytes) in [(self.cost(next), COST_BYTES), (self.mark(NEXT, next), 1)] {
+                    out.push(target.next(Op::store(at, bytes as u16, self.instructions)));
+                }
             }
         }
     }

@@ -20,7 +20,7 @@ use super::units::{Units, in_units};
 use super::{
     Generator, Made, Parameter, data_set, find_value, flag, integer, size, text, threads_of, wrong,
 };
-use crate::op::{Call, FLAG_ATOMIC, FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Behind, Call, FLAG_ATOMIC, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use std::sync::Arc;
@@ -407,7 +407,7 @@ impl Science {
         let address = address_of(buffer);
         query.out.push(Op::load(self.bucket(page), 8, PAGE_INSTRUCTIONS));
         let descriptor = Op::store(self.descriptor(buffer), 8, 4);
-        query.out.push(descriptor.with_flags(FLAG_ATOMIC | FLAG_DEPENDENT));
+        query.out.push(descriptor.with_flags(FLAG_ATOMIC).depending_on(1));
         if stays.is_none() {
             let (file, number) = self.file(page);
             let (offset, length) = (number * PAGE_BYTES, PAGE_BYTES);
@@ -452,7 +452,7 @@ impl Science {
                 let middle = low + (high - low) / 2;
                 query.out.push(Op::load(address + tables::pointer(middle), 4, 4));
                 let key = Op::load(address + tables::entry(middle) + 8, 8, 20);
-                query.out.push(key.with_flags(FLAG_DEPENDENT));
+                query.out.push(key.depending_on(1));
                 if middle == place {
                     break;
                 }
@@ -489,12 +489,13 @@ impl Science {
         let (page, number, at) = heap.find(row);
         let address = self.page(page, None, query);
         query.out.push(Op::load(address + tables::pointer(number), 4, 4));
-        query.out.push(Op::load(address + at, 8, 10).with_flags(FLAG_DEPENDENT));
-        query.out.push(Op::load(address + at + 16, 8, instructions));
+        let mut in_row = Behind::LAST;
+        query.out.push(in_row.next(Op::load(address + at, 8, 10)));
+        query.out.push(in_row.next(Op::load(address + at + 16, 8, instructions)));
         let own = self.own(query.thread) + row % (OWN_BYTES / 512) * 512;
         for offset in (ROW_HEADER_BYTES..heap.row_bytes).step_by(32) {
             let bytes = 32.min(heap.row_bytes - offset) as u16;
-            query.out.push(Op::load(address + at + offset, bytes, 2));
+            query.out.push(in_row.next(Op::load(address + at + offset, bytes, 2)));
             query.out.push(Op::store(own + offset, bytes, 2));
         }
     }
@@ -511,9 +512,9 @@ impl Science {
             for row in 0..heap.rows_of_a_page {
                 let (_, place, at) = heap.find(number * heap.rows_of_a_page + row);
                 query.out.push(Op::load(address + tables::pointer(place), 4, 4));
-                query.out.push(Op::load(address + at, 8, 10).with_flags(FLAG_DEPENDENT));
+                query.out.push(Op::load(address + at, 8, 10).depending_on(1));
                 let value = address + at + ROW_HEADER_BYTES + 8;
-                query.out.push(Op::load(value, 8, self.row / 5));
+                query.out.push(Op::load(value, 8, self.row / 5).depending_on(2));
             }
         }
     }

@@ -6,7 +6,7 @@ use super::prelude::Prelude;
 use super::{
     Generator, Made, PAGE_BYTES, Parameter, data_set, find_value, flag, integer, threads_of, wrong,
 };
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use tierscope_kernel::Counter;
@@ -15,7 +15,7 @@ use tierscope_kernel::Counter;
 pub const GENERATORS: &[Generator] = &[Generator {
     name: "thrash",
     summary: "random updates by threads, each in a region of its own of a large array",
-    dependences: "each update's store waits for its load; updates do not wait for each other",
+    dependences: "",
     parameters: &[
         Parameter {
             name: "size",
@@ -96,7 +96,7 @@ impl Body for Thrash {
         if place.is_multiple_of(2) {
             Op::load(address, ELEMENT_BYTES as u16, self.instructions - 1)
         } else {
-            Op::store(address, ELEMENT_BYTES as u16, 1).with_flags(FLAG_DEPENDENT)
+            Op::store(address, ELEMENT_BYTES as u16, 1)
         }
     }
 

@@ -17,7 +17,7 @@ use super::{
     Generator, Made, PAGE_BYTES, Parameter, ParameterError, data_set, find_value, flag, integer,
     text, threads_of, wrong,
 };
-use crate::op::{FLAG_DEPENDENT, Op, ThreadId};
+use crate::op::{Behind, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ macro_rules! workload {
         Generator {
             name: $name,
             summary: $summary,
-            dependences: "a record's key waits for what leads to it: the bucket, the record before it in the chain, or the tree's node, whose first key waits for its parent; what is read of a record waits for nothing more",
+            dependences: "a record's key waits for what leads to it: the bucket, the record before it in the chain, or the tree's node, whose keys wait for its parent; what is read or written of a record waits for what led to it",
             parameters: $parameters,
             build: |parameters, seed| {
                 let (reads, updates, inserts, scans) = ($reads, $updates, $inserts, $scans);
@@ -362,8 +362,8 @@ impl Ycsb {
 
     /// The comparison with a record's key, and the pointer that leads there.
     fn header(at: u64) -> [Op; 2] {
-        let key = Op::load(at, WORD_BYTES as u16, 2).with_flags(FLAG_DEPENDENT);
-        [key, Op::load(at + WORD_BYTES, WORD_BYTES as u16, 2)]
+        let mut record = Behind::LAST;
+        [at, at + WORD_BYTES].map(|at| record.next(Op::load(at, WORD_BYTES as u16, 2)))
     }
 
     /// Goes down the tree to a place in the order of keys: in each node four of fifteen keys are compared,
@@ -374,15 +374,17 @@ impl Ycsb {
             let at = self.node(before, nodes, place / span);
             let child = place % span / (span / CHILDREN);
             let (mut low, mut high) = (0, CHILDREN - 1);
-            let mut first = FLAG_DEPENDENT;
+            // Where the root lies needs no load.
+            let is_root = level + 1 == self.levels.len();
+            let mut in_node = if is_root { Behind::NONE } else { Behind::LAST };
             while low < high {
                 let middle = (low + high) / 2;
                 let key = Op::load(at + middle * WORD_BYTES, WORD_BYTES as u16, 3);
-                out.push(key.with_flags(first));
-                first = 0;
+                out.push(in_node.next(key));
                 if child <= middle { high = middle } else { low = middle + 1 }
             }
-            out.push(Op::load(at + (CHILDREN - 1 + child.min(CHILDREN - 1)) * WORD_BYTES, 8, 2));
+            let pointer = at + (CHILDREN - 1 + child.min(CHILDREN - 1)) * WORD_BYTES;
+            out.push(in_node.next(Op::load(pointer, 8, 2)));
         }
     }
 
@@ -392,30 +394,49 @@ impl Ycsb {
         self.index_address() + (before + scattered) * NODE_BYTES
     }
 
+    /// Where a record lies was loaded before its key and its pointer.
+    const FOUND: Behind = Behind::loads(3);
+
     /// Copies so many bytes of a record from a place on.
-    fn copy(&self, thread: ThreadId, number: u64, from: u64, writes: bool, out: &mut Vec<Op>) {
+    fn copy(
+        &self,
+        thread: ThreadId,
+        (number, mut found): (u64, Behind),
+        from: u64,
+        writes: bool,
+        out: &mut Vec<Op>,
+    ) {
         let bytes = if writes { FIELD_BYTES } else { FIELDS * FIELD_BYTES };
         let record = self.record(number) + HEADER_BYTES + from;
         let own = self.own(thread) + 64;
         for offset in (0..bytes).step_by(COPY_BYTES as usize) {
             let size = COPY_BYTES.min(bytes - offset) as u16;
-            let (from, to) = if writes { (own, record) } else { (record, own) };
-            out.push(Op::load(from + offset, size, 1));
-            out.push(Op::store(to + offset, size, 2));
+            let own = |make: fn(u64, u16, u32) -> Op, count| make(own + offset, size, count);
+            let mut of_record = |make: fn(u64, u16, u32) -> Op, count| {
+                found.next(make(record + offset, size, count))
+            };
+            if writes {
+                let load = own(Op::load, 1);
+                out.extend([load, of_record(Op::store, 2)]);
+                found.pass(load);
+            } else {
+                out.extend([of_record(Op::load, 1), own(Op::store, 2)]);
+            }
         }
     }
 
     fn update(&self, thread: ThreadId, unit: u64, number: u64, out: &mut Vec<Op>) {
         let draws = &self.draws[thread as usize];
         let field = draws.below_at(Self::draw(FIELD, unit), FIELDS);
-        self.copy(thread, number, field * FIELD_BYTES, true, out);
+        self.copy(thread, (number, Self::FOUND), field * FIELD_BYTES, true, out);
     }
 
     fn insert(&self, thread: ThreadId, unit: u64, inserted: u64, out: &mut Vec<Op>) {
         let number = self.records + inserted * u64::from(self.threads) + u64::from(thread);
         self.find(thread, unit, number, out);
         for field in 0..FIELDS {
-            self.copy(thread, number, field * FIELD_BYTES, true, out);
+            // Where a new one lies needs no load.
+            self.copy(thread, (number, Behind::NONE), field * FIELD_BYTES, true, out);
         }
         // Its key and its pointer; and the pointer to it.
         let at = self.record(number);
@@ -444,7 +465,7 @@ impl Ycsb {
             // Not all that will be inserted is there yet.
             if number < self.records {
                 out.extend(Self::header(self.record(number)));
-                self.copy(thread, number, 0, false, out);
+                self.copy(thread, (number, Self::FOUND), 0, false, out);
             }
         }
     }
@@ -475,7 +496,7 @@ impl Units for Ycsb {
         }
         self.find(thread, unit, number, out);
         if does != Does::Update {
-            self.copy(thread, number, 0, false, out);
+            self.copy(thread, (number, Self::FOUND), 0, false, out);
         }
         if does != Does::Read {
             self.update(thread, unit, number, out);

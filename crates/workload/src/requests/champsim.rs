@@ -16,7 +16,6 @@ use super::format::{
 };
 use super::told::bytes_in_line;
 use super::{Converted, Format, Out, Parse, Told, TraceRequest};
-use crate::op::FLAG_DEPENDENT;
 use std::collections::VecDeque;
 
 /// The format.
@@ -84,13 +83,14 @@ const NO_DATA: [u8; 4] = [0, 6, 25, 26];
 /// A trace on its way to a processor.
 #[derive(Clone)]
 struct Instructions {
-    /// Whether each register has been made of what the last load gave.
-    of_last_load: [bool; 256],
+    /// Of which load, by its number, each register has been made last; 0 for none.
+    made_of: [u64; 256],
+    loads: u64,
 }
 
 impl Default for Instructions {
     fn default() -> Self {
-        Instructions { of_last_load: [false; 256] }
+        Instructions { made_of: [0; 256], loads: 0 }
     }
 }
 
@@ -100,29 +100,26 @@ impl Program for Instructions {
         told.instructions(1);
         let flows = |register: &&u8| !NO_DATA.contains(register);
         let (written, read) = (&record[10..12], &record[12..16]);
-        let depends =
-            read.iter().filter(flows).any(|register| self.of_last_load[usize::from(*register)]);
-        let flag = if depends { FLAG_DEPENDENT } else { 0 };
-        let mut loads = false;
+        let read = read.iter().filter(flows).map(|register| self.made_of[usize::from(*register)]);
+        let depends_on = read.max().unwrap_or(0);
+        let back_to = |load: u64, loads: u64| if load == 0 { 0 } else { loads - load + 1 };
+        let before = self.loads;
         for address in (0..4).map(|number| word(record, FIRST_READ + 8 * number)) {
             if address != 0 {
                 // Loads of one instruction do not wait for each other.
-                let flag = if loads { 0 } else { flag };
-                told.access(false, address, bytes_in_line(address), flag);
-                loads = true;
+                let loads_back = back_to(depends_on, self.loads);
+                told.access(false, address, bytes_in_line(address), loads_back);
+                self.loads += 1;
             }
         }
+        let made_of = if self.loads > before { self.loads } else { depends_on };
         for address in (0..2).map(|number| word(record, FIRST_WRITTEN + 8 * number)) {
             if address != 0 {
-                let flag = if loads { FLAG_DEPENDENT } else { flag };
-                told.access(true, address, bytes_in_line(address), flag);
+                told.access(true, address, bytes_in_line(address), back_to(made_of, self.loads));
             }
         }
-        if loads {
-            self.of_last_load = [false; 256];
-        }
         for register in written.iter().filter(flows) {
-            self.of_last_load[usize::from(*register)] = loads || depends;
+            self.made_of[usize::from(*register)] = made_of;
         }
         Ok(())
     }

@@ -279,7 +279,7 @@ mod tests {
     use super::super::tests::Scratch;
     use super::*;
     use crate::conformance::{calls_of, stream_laws};
-    use crate::op::{Call, FLAG_DEPENDENT, OpKind};
+    use crate::op::{Call, OpKind};
 
     fn open(file: &Scratch, format: &str) -> Result<ProgramTrace, OpenError> {
         open_all(&[file], format, MOST_THREADS)
@@ -533,13 +533,13 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_champsim_depends_on_the_load_before_by_its_registers() {
+    fn a_load_of_champsim_depends_on_loads_before_by_its_registers() {
         let records = [
             instruction(1, 2, 0, 0x1000),
             // Of register 1 becomes 3, and of that the address of the next load.
             instruction(3, 1, 0, 0),
             instruction(4, 3, 0, 0x2000),
-            // Register 3 is of a load before the last.
+            // Register 3 is of the load before the last.
             instruction(5, 3, 0, 0x3000),
             instruction(0, 5, 0x4000, 0),
         ];
@@ -547,9 +547,9 @@ mod tests {
         let found = all(open(&file, "champsim").unwrap());
         let expected = [
             Op::load(0x1000, 8, 1),
-            Op::load(0x2000, 8, 2).with_flags(FLAG_DEPENDENT),
-            Op::load(0x3000, 8, 1),
-            Op::store(0x4000, 8, 1).with_flags(FLAG_DEPENDENT),
+            Op::load(0x2000, 8, 2).depending_on(1),
+            Op::load(0x3000, 8, 1).depending_on(2),
+            Op::store(0x4000, 8, 1).depending_on(1),
         ];
         assert_eq!(found, expected);
     }

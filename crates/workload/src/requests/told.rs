@@ -186,9 +186,9 @@ impl Told {
         }
     }
 
-    /// An access, with the instructions since the one before.
+    /// An access, with the instructions since the one before, whose address is made of the load so many loads back, if of any.
     #[inline]
-    pub fn access(&mut self, write: bool, address: u64, bytes: u16, flags: u8) {
+    pub fn access(&mut self, write: bool, address: u64, bytes: u16, loads_back: u64) {
         self.operations += 1;
         let process = (self.threads[self.current].process as u64) << PROCESS_SHIFT;
         // Of a kernel's addresses all bits from the 48th on are set: they stay apart from others.
@@ -197,7 +197,7 @@ impl Told {
         }
         let address = address & ((1 << PROCESS_SHIFT) - 1) | process;
         let op = if write { Op::store(address, bytes, 0) } else { Op::load(address, bytes, 0) };
-        self.put(op.with_flags(flags));
+        self.put(op.depending_on(loads_back));
     }
 
     /// A request of a trace of no instructions: an access of one.

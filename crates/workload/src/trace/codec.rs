@@ -11,7 +11,8 @@ use crate::counts::Counts;
 use crate::op::{Call, Op, OpKind};
 use crate::site::SiteId;
 use crate::trace::tst::{
-    ADVICE_VERSION, FILES_VERSION, NAMES_VERSION, OLDEST_VERSION, STAT_VERSION, USES_VERSION,
+    ADVICE_VERSION, DEPENDENCE_VERSION, FILES_VERSION, NAMES_VERSION, OLDEST_VERSION, STAT_VERSION,
+    USES_VERSION,
 };
 use std::collections::BTreeSet;
 
@@ -478,6 +479,9 @@ impl Decoder {
         };
         self.predictor.shape(meta);
         match meta as u8 {
+            LOAD | STORE if (Op { word: 0, meta }).dependence() > 1 => {
+                self.since = self.since.max(DEPENDENCE_VERSION);
+            }
             LOAD | STORE | FLUSH => {}
             USED => self.since = self.since.max(USES_VERSION),
             COMPUTE | FENCE if code & 3 == control::STRIDE => return Ok(Op { word: 0, meta }),

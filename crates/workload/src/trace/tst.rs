@@ -34,7 +34,9 @@ use tierscope_units::reason;
 /// took it for text.
 pub const MAGIC: [u8; 8] = *b"\x89TST\r\n\x1a\n";
 /// The version of the format that is written, and the newest that is read.
-pub const VERSION: u32 = STAT_VERSION;
+pub const VERSION: u32 = DEPENDENCE_VERSION;
+/// The oldest version that tells of loads before the last on which accesses depend.
+pub const DEPENDENCE_VERSION: u32 = 11;
 /// The oldest version that tells of files that were there before, and of what is asked of them.
 pub const STAT_VERSION: u32 = 10;
 /// The oldest version that tells of advice on files, of memory that is locked or asked for, and of what may be done with it.

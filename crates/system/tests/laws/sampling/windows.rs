@@ -202,7 +202,7 @@ fn a_start_that_is_like_nothing_else_counts_as_it_was() {
 #[test]
 fn what_warms_a_machine_between_windows_is_not_counted() {
     for (name, system) in machines() {
-        let recorded = windows(&program("uniform", 1, 200_000), spec());
+        let recorded = windows(&program("chase", 1, 200_000), spec());
         let result = replay(&system, &recorded, spec());
         let access = |whole: &&[Op]| (1..3).contains(&whole[0].kind_code());
         let accesses = recorded.iter().map(|ops| whole(ops).filter(access).count()).sum::<usize>();

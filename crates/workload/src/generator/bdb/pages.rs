@@ -6,7 +6,7 @@
 //! where they are needed, into buffers that are taken one after the other and given back after a number of
 //! transactions.
 
-use crate::op::{FLAG_DEPENDENT, Op};
+use crate::op::{Behind, Op};
 use tierscope_kernel::Permutation;
 
 /// Of a page: its header; a slot that says where an item begins (`dbinc/db_page.h`, `SIZEOF_PAGE`,
@@ -97,13 +97,16 @@ impl Buffers {
 /// Appends a search of a page that lies at an address: the number of items, and for each probe of a binary
 /// search the slot, and the key where it says (`__bam_search`, `__ham_getindex_sorted`).
 pub(super) fn search(visit: Visit, at: u64, page_bytes: u64, out: &mut Vec<Op>) {
-    out.push(Op::load(at + ENTRIES_OFFSET, 2, 2).with_flags(FLAG_DEPENDENT));
+    // What lies on the page, by where that lies, which the load before it says.
+    let mut on_page = Behind::LAST;
+    out.push(on_page.next(Op::load(at + ENTRIES_OFFSET, 2, 2)));
     let (mut low, mut high) = (0, visit.cells);
     while low < high {
         let middle = low + (high - low) / 2;
-        out.push(Op::load(at + visit.slot(middle), SLOT_BYTES as u16, 2));
-        let key = at + visit.item(page_bytes, middle);
-        out.push(Op::load(key, WORD_BYTES as u16, 2).with_flags(FLAG_DEPENDENT));
+        out.push(on_page.next(Op::load(at + visit.slot(middle), SLOT_BYTES as u16, 2)));
+        let key = Op::load(at + visit.item(page_bytes, middle), WORD_BYTES as u16, 2);
+        on_page.pass(key);
+        out.push(key.depending_on(1));
         if middle == visit.cell {
             break;
         }

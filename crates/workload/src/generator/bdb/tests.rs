@@ -203,7 +203,7 @@ fn a_cache_of_an_eighth_of_the_leaves_has_an_eighth_of_them() {
             .count() as f64;
         // Each page is locked and counted, and given back: four atomic accesses.
         let atomics = all.iter().filter(|op| {
-            op.kind() == Some(OpKind::Store) && op.size() == 8 && op.flags() == FLAG_ATOMIC
+            op.kind() == Some(OpKind::Store) && op.size() == 8 && op.flags() & FLAG_ATOMIC != 0
         });
         let visits = atomics.count() as f64 / 4.0 - f64::from(staying);
         // Of a split, a page is new and one describes the tree.

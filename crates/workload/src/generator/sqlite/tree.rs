@@ -2,7 +2,7 @@
 //! (sqlite.org/fileformat2.html, §1.6): a table's B-tree by row number, whose leaves hold the rows, and
 //! an index's B-tree by key, which holds an entry on every level.
 
-use crate::op::{FLAG_DEPENDENT, Op};
+use crate::op::{Behind, Op};
 
 /// Bytes of a page's header, of a leaf and above it (§1.6).
 const LEAF_HEADER_BYTES: u64 = 8;
@@ -197,16 +197,21 @@ fn levels(leaf: u64, children: u64, rows: u64) -> Vec<u64> {
 /// leaves, the child's page number.
 pub(super) fn search_page(visit: Visit, trees: &Trees, address: u64, out: &mut Vec<Op>) {
     let Visit { page, cell, cells, found } = visit;
-    out.push(Op::load(address + 3, 2, 1).with_flags(FLAG_DEPENDENT));
+    // What lies on the page, by where that lies, which the load before it says.
+    let mut on_page = Behind::LAST;
+    out.push(on_page.next(Op::load(address + 3, 2, 1)));
     let (mut low, mut high) = (0, cells as i64 - 1);
     let goal = cell as i64;
     while low <= high {
         let middle = (low + high) / 2;
         let at = address + trees.cell_offset(page, middle as u64);
-        out.push(Op::load(address + Trees::pointer_offset(page, middle as u64), 2, 1));
-        out.push(Op::load(at, 8, 1).with_flags(FLAG_DEPENDENT));
-        if page.tree == Tree::Index {
-            out.extend([8, 16].map(|offset| Op::load(at + offset, 8, 1)));
+        let pointer = Op::load(address + Trees::pointer_offset(page, middle as u64), 2, 1);
+        out.push(on_page.next(pointer));
+        let mut cell = Behind::LAST;
+        let words = if page.tree == Tree::Index { 3 } else { 1 };
+        for word in (0..words).map(|word| Op::load(at + 8 * word, 8, 1)) {
+            on_page.pass(word);
+            out.push(cell.next(word));
         }
         if middle == goal && found {
             break;
@@ -216,7 +221,7 @@ pub(super) fn search_page(visit: Visit, trees: &Trees, address: u64, out: &mut V
     if page.level > 0 && !found {
         // The child behind the last cell is in the header.
         let child = if cell < cells { trees.cell_offset(page, cell) } else { 8 };
-        out.push(Op::load(address + child, CHILD_BYTES as u16, 1));
+        out.push(on_page.next(Op::load(address + child, CHILD_BYTES as u16, 1)));
     }
 }
 

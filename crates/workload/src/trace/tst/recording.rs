@@ -88,7 +88,12 @@ impl Recording {
             ADVICE_VERSION => {
                 Err("it has advice on a file, a lock or the like, which come with version 9")
             }
-            _ => Err("it has a call that tells or asks of a file, which come with version 10"),
+            STAT_VERSION => {
+                Err("it has a call that tells or asks of a file, which come with version 10")
+            }
+            _ => Err(
+                "it has an access that depends on a load before the last, which version 11 tells",
+            ),
         }
     }
 

@@ -253,8 +253,8 @@ fn other_files_and_versions_are_refused_with_a_reason() {
     assert!(message(b"").contains("not a .tst recording"));
     assert!(message(b"0x1234 R 17").contains("not a .tst recording"));
     let mut newer = MAGIC.to_vec();
-    newer.extend_from_slice(&[11, 0, 0, 0, 0, 0, 0, 0]);
-    assert!(message(&newer).contains("version 11; this tierscope reads versions 1 to 10"));
+    newer.extend_from_slice(&[12, 0, 0, 0, 0, 0, 0, 0]);
+    assert!(message(&newer).contains("version 12; this tierscope reads versions 1 to 11"));
     newer[8] = 1;
     assert!(message(&newer).contains("nothing of it can be replayed"));
     let missing = TstReader::open(&scratch.0.join("none"), false).err().unwrap();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::filter::FilterSpec;
-use crate::op::{Buffer, NO_FILE};
+use crate::op::{Buffer, MOST_DEPENDENCE, NO_FILE};
 use crate::windows::WindowSpec;
 use std::collections::HashSet;
 
@@ -247,22 +247,27 @@ fn calls_that_came_with_version_7_are_refused_in_earlier_recordings() {
 
 /// Recordings of each call are read, and refused with `reason` where the header says `before`.
 fn are_refused_before(before: u32, calls: &[Call], reason: &str) {
-    let scratch = Scratch::new();
     for call in calls {
         let mut ops = Vec::new();
         call.encode(3, &mut ops);
-        let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
-        writer.append(0, &ops).unwrap();
-        writer.finish("exit status 0").unwrap();
-        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
-        assert_eq!(replay(&mut reader, 0).unwrap(), ops);
-        let whole = std::fs::read(scratch.file()).unwrap();
-        let header = serde_json::to_string(&metadata()).unwrap();
-        std::fs::write(scratch.file(), with_header(&whole, before, &header)).unwrap();
-        let mut reader = TstReader::open(&scratch.file(), false).unwrap();
-        let told = replay(&mut reader, 0).unwrap_err().to_string();
-        assert!(told.contains(reason), "{told}");
+        is_refused_before(before, &ops, reason);
     }
+}
+
+/// A recording of these operations is read, and refused with `reason` where the header says `before`.
+fn is_refused_before(before: u32, ops: &[Op], reason: &str) {
+    let scratch = Scratch::new();
+    let mut writer = TstWriter::create(&scratch.file(), &metadata()).unwrap();
+    writer.append(0, ops).unwrap();
+    writer.finish("exit status 0").unwrap();
+    let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+    assert_eq!(replay(&mut reader, 0).unwrap(), ops);
+    let whole = std::fs::read(scratch.file()).unwrap();
+    let header = serde_json::to_string(&metadata()).unwrap();
+    std::fs::write(scratch.file(), with_header(&whole, before, &header)).unwrap();
+    let mut reader = TstReader::open(&scratch.file(), false).unwrap();
+    let told = replay(&mut reader, 0).unwrap_err().to_string();
+    assert!(told.contains(reason), "{told}");
 }
 
 #[test]
@@ -292,4 +297,12 @@ fn advice_on_files_and_locks_are_refused_in_recordings_before_version_9() {
 fn calls_that_ask_of_files_are_refused_in_recordings_before_version_10() {
     let exists = Call::Exists { file: 0, parent: 1, size: 0, directory: 0 };
     are_refused_before(ADVICE_VERSION, &[exists, Call::Stat { file: 0 }], "come with version 10");
+}
+
+#[test]
+fn accesses_that_depend_on_loads_before_the_last_are_refused_in_recordings_before_version_11() {
+    for back in 2..=u64::from(MOST_DEPENDENCE) {
+        let ops = [Op::load(64, 8, 1), Op::store(128, 8, 1).depending_on(back)];
+        is_refused_before(STAT_VERSION, &ops, "which version 11 tells");
+    }
 }

@@ -1,0 +1,88 @@
+//! Misses that wait for another of their thread, as their address is made of what that loads: they have their place in the
+//! window and begin when it is finished.
+
+use super::memory::Miss;
+use super::thread::Access;
+use super::{Event, Machine};
+use tierscope_kernel::{Stage, Timeline};
+use tierscope_model::processor::window::Gives;
+
+/// What a miss waits for: another, how long after that its address is known, and what the TLB takes then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Behind {
+    pub of: u32,
+    pub after_ps: u32,
+    pub tlb_ps: u64,
+}
+
+impl Machine {
+    /// Enters a miss in the window that begins when another of its thread is finished.
+    pub(super) fn start_behind(&mut self, index: usize, (miss, gives): (Miss, Gives), of: u32) {
+        let id = self.enter_miss(index, (miss, gives), false);
+        self.misses[of].dependents.push(id);
+    }
+
+    /// The first of the misses that wait for each other, of which this is the last: the one that is under way.
+    pub(super) fn first_of(&self, mut miss: u32) -> u32 {
+        while let Some(Behind { of, .. }) = self.misses[miss].behind {
+            miss = of;
+        }
+        miss
+    }
+
+    /// A miss that waited for another, which is finished, begins: it looks in its core's own caches, which may serve it
+    /// at the time that is given back, or goes to the shared ones.
+    pub(super) fn begin_dependent(&mut self, id: u32, of: &Miss, now_ps: u64) -> Option<u64> {
+        let away = self.threads[of.thread].away.as_mut().filter(|away| away.has(id));
+        let index = match away {
+            Some(away) => {
+                away.window.begin(id);
+                of.context
+            }
+            None => {
+                let index = self.context_of(of);
+                self.contexts[index].window.begin(id);
+                index
+            }
+        };
+        let Machine { misses, cores, contexts, evicted, .. } = self;
+        let miss = &mut misses[id];
+        let Behind { after_ps, tlb_ps, .. } = miss.behind.take()?;
+        miss.context = index;
+        // It is told from when its address is known.
+        miss.clock_ps = miss.clock_ps.max(now_ps + u64::from(after_ps));
+        miss.start_ps = miss.clock_ps;
+        miss.timeline = Timeline::new();
+        miss.pass(Stage::Tlb, miss.clock_ps + tlb_ps);
+        let is_served = miss.advance(&mut cores[contexts[index].core].caches, evicted);
+        let at_ps = miss.clock_ps;
+        self.put_evicted(now_ps);
+        if is_served {
+            return Some(at_ps);
+        }
+        self.queue.push(at_ps, index as u16, Event::Shared(id));
+        None
+    }
+
+    /// Detail ends: what has not begun is taken back, for threads to do before all else as they go on. Chains that
+    /// fill a window would take as many accesses to end as it holds.
+    pub(super) fn take_back(&mut self) {
+        for index in 0..self.contexts.len() {
+            let context = &mut self.contexts[index];
+            let again = &mut self.threads[context.thread].again;
+            context.pending.retain(|(_, id)| {
+                let miss = &mut self.misses[*id];
+                miss.dependents.clear();
+                if miss.behind.is_none() {
+                    return true;
+                }
+                let access = Access::program(miss.address, miss.write, 0);
+                again.push_back(Access { measured: miss.measured, ..access });
+                again.extend(miss.addresses_merged().map(|at| Access::program(at, false, 0)));
+                context.window.finish(*id, context.now_ps);
+                self.misses.remove(*id);
+                false
+            });
+        }
+    }
+}
