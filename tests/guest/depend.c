@@ -6,7 +6,9 @@
  *   depend sum NODES STEPS       an array in order
  *   depend gather NODES STEPS    an array by the numbers of another
  *   depend branchless NODES STEPS the next node is chosen by a comparison of what was loaded, without a branch
- * Nodes are lines of 64 bytes, in a cycle of no order.
+ *   depend tree NODES STEPS      a tree is walked by a function that calls itself, and another for each node
+ * Nodes are lines of 64 bytes, in a cycle of no order. Those of the tree follow each other: nodes 2 i + 1 and 2 i + 2 are
+ * below node i.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -21,11 +23,31 @@ struct node {
     char rest[48];
 };
 
+struct fork {
+    struct fork *left, *right;
+    uint64_t value;
+    char rest[40];
+};
+
 static uint64_t sum;
 
 __attribute__((noinline)) static struct node *next_of(const struct node *node)
 {
     return node->next;
+}
+
+__attribute__((noinline)) static uint64_t value_of(const struct fork *fork)
+{
+    return fork->value;
+}
+
+__attribute__((noinline)) static void walk(const struct fork *fork)
+{
+    sum += value_of(fork);
+    if (fork->left != NULL)
+        walk(fork->left);
+    if (fork->right != NULL)
+        walk(fork->right);
 }
 
 /* In assembly, so that it is these instructions whatever the compiler makes of loops. */
@@ -45,7 +67,7 @@ static void branchless(struct node *at, struct node *other, uint64_t steps)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: depend chase|list|call|sum|gather|branchless NODES STEPS\n");
+        fprintf(stderr, "usage: depend chase|list|call|sum|gather|branchless|tree NODES STEPS\n");
         return 2;
     }
     uint64_t count = strtoull(argv[2], NULL, 10), steps = strtoull(argv[3], NULL, 10);
@@ -69,10 +91,20 @@ int main(int argc, char **argv)
         nodes[order[i]].next = &nodes[order[(i + 1) % count]];
         nodes[order[i]].value = i + 1;
     }
+    struct fork *forks = aligned_alloc(64, count * sizeof *forks);
+    if (forks == NULL) {
+        perror("malloc");
+        return 1;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        forks[i].left = 2 * i + 1 < count ? &forks[2 * i + 1] : NULL;
+        forks[i].right = 2 * i + 2 < count ? &forks[2 * i + 2] : NULL;
+        forks[i].value = i;
+    }
     struct node *at = nodes;
-    static const char *const ways[] = {"chase", "list", "call", "sum", "gather", "branchless"};
+    static const char *const ways[] = {"chase", "list", "call", "sum", "gather", "branchless", "tree"};
     int way = 0;
-    while (way < 5 && strcmp(argv[1], ways[way]) != 0)
+    while (way < 6 && strcmp(argv[1], ways[way]) != 0)
         way++;
     TIERSCOPE_ROI_BEGIN();
     if (way == 0) {
@@ -97,8 +129,11 @@ int main(int argc, char **argv)
         for (uint64_t i = 0; i < steps; i++)
             all += ((const volatile struct node *)nodes)[((const volatile uint32_t *)order)[i % count]].value;
         sum += all;
-    } else {
+    } else if (way == 5) {
         branchless(at, nodes, steps);
+    } else {
+        for (uint64_t i = 0; i < steps; i += count)
+            walk(forks);
     }
     TIERSCOPE_ROI_END();
     return sum == 1;

@@ -24,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use tierscope_workload::op::{Buffer, FLAG_DEPENDENT};
+use tierscope_workload::op::{Buffer, MOST_DEPENDENCE};
 use tierscope_workload::{Call, FileId, FileInfo, Op, OpKind, Site, SiteId, ThreadId};
 
 /// Slots, and so threads that can run at once.
@@ -39,6 +39,8 @@ const JOINED_BYTES: u16 = 64;
 pub const FLUSHES: [&str; 3] = ["CLFLUSH", "CLFLUSHOPT", "CLWB"];
 const SLOT_BYTES: usize = 1 << 16;
 const HEAD_BYTES: usize = 512;
+/// In `meta` of an operation, what tells on which load an access depends.
+pub const DEPENDENCE: u32 = Op::compute(0).depending_on(MOST_DEPENDENCE as u64).meta as u32;
 /// Room that a call takes at most, with its arguments.
 const CALL_OPS: usize = 4;
 const UNKNOWN: ThreadId = ThreadId::MAX;
@@ -55,7 +57,7 @@ pub struct Slot {
     last_repeated: u32,
     /// Index of the site that the last operation came from: see [`crate::sites`].
     site: u32,
-    /// What the back end knows of the thread's registers.
+    /// Loads, and what the back end knows of the thread's registers.
     pub followed: Followed,
     /// Addresses of accesses of the running block from which others are reckoned.
     pub anchors: [u64; 4],
@@ -74,14 +76,35 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 const _: () = assert!(std::mem::offset_of!(Slot, ops) <= HEAD_BYTES);
 
-/// Which registers of a thread have been made of its last load, as a back end numbers them. That of a new
-/// thread is zero: it has loaded nothing.
-#[derive(Clone, Copy, Debug, Default)]
+/// Of which loads the registers of a thread have been made, general ones and others, as a back end numbers them. That of a
+/// new thread is zero: it has loaded nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
 pub struct Followed {
-    /// Those registers.
-    pub made: u64,
-    /// Whether a further access of the instruction that runs depends on the last load.
-    pub further: bool,
+    /// The general registers.
+    pub general: Reach<16>,
+    /// Loads of the thread so far.
+    pub loads: u64,
+    /// The other registers.
+    pub others: Reach<48>,
+    /// Loads back to that on which a further access of the instruction that runs depends, if it depends on any.
+    pub further: u8,
+}
+
+/// For how many loads on some registers are still in reach of those of which they were made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Reach<const N: usize> {
+    /// For each register.
+    pub left: [u8; N],
+    /// Loads of the thread when that was so.
+    pub at: u64,
+}
+
+impl<const N: usize> Default for Reach<N> {
+    fn default() -> Reach<N> {
+        Reach { left: [0; N], at: 0 }
+    }
 }
 
 impl Slot {
@@ -103,6 +126,7 @@ impl Slot {
                 return (*slot).unusual_access(instructions, low, address);
             }
             (*slot).noted = at;
+            (*slot).count(low);
             let meta = u64::from(low) | instructions << 32;
             (*slot).push(Op { word: address, meta });
         }
@@ -135,6 +159,12 @@ impl Slot {
         }
     }
 
+    /// Counts a load, if this is one.
+    #[inline(always)]
+    fn count(&mut self, low: u32) {
+        self.followed.loads += u64::from(low as u8 == LOAD as u8);
+    }
+
     #[inline(always)]
     fn push(&mut self, op: Op) {
         let length = self.length;
@@ -162,17 +192,18 @@ impl Slot {
             self.push(Op::compute(u32::MAX));
             instructions -= u64::from(u32::MAX);
         }
+        self.count(low);
         self.push(Op { word: address, meta: u64::from(low) | instructions << 32 });
     }
 
     /// Joins an access with the previous one, of the same instruction, where they are pieces of
-    /// one: emulation splits wide accesses. Whether it depends on a load the first says for all.
+    /// one: emulation splits wide accesses. On which load it depends the first says for all.
     fn join(&mut self, low: u32, address: u64) -> bool {
         let size = (low >> 16) as u16;
         let Some(last) = self.length.checked_sub(1).and_then(|last| self.ops.get_mut(last)) else {
             return false;
         };
-        let kind_and_flags = |meta: u64| meta as u16 & !(u16::from(FLAG_DEPENDENT) << 8);
+        let kind_and_flags = |meta: u64| meta as u16 & !(DEPENDENCE as u16);
         let continues = kind_and_flags(last.meta) == kind_and_flags(u64::from(low))
             && last.word.wrapping_add(u64::from(last.size())) == address
             && last.size() + size <= JOINED_BYTES;
@@ -467,6 +498,7 @@ impl Recorder {
         }
         own.length = 0;
         own.noted = own.retired;
+        own.followed = Followed::default();
         own.signals = 0;
         own.site = sites::NO_INDEX;
         own.thread = self.announce_thread(current_tid());

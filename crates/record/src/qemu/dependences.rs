@@ -1,27 +1,35 @@
-//! Which accesses have an address that was made of what the thread's last load gave.
+//! On which load the address of an access depends: the latest of those of which its registers were made.
 //!
-//! Within a block that is known as it is translated. What is carried from block to block is the set of
-//! registers that have been made of the last load, by any number of instructions; the thread's slot holds it.
-//! Only these change or read it as the program runs: the last load of a block, whose callback sets it to what
-//! is made of that load up to the block's end; accesses up to the first load of a block, whose addresses are
-//! of registers that the block did not make itself; and, of blocks without a load, the last store, or the
-//! block itself where it has none, if they move values between registers.
+//! Loads are counted as they are noted. What is carried from block to block is, for each register, the *reach* of the
+//! latest load of which it was made, by any number of instructions: [`MOST_DEPENDENCE`] as long as that is the thread's
+//! last load, one less with each load behind it, and 0 where it is out of reach, or there was none.
 //!
-//! Flags are taken for lost at the end of a block: compilers do not keep them for what is made of them.
+//! Within a block it is known as it is translated how many loads lie between one of its own and an access. Accesses
+//! whose registers come from before the block look into what is carried. The last access of a block changes that to what
+//! the whole block makes of it; accesses up to it, that included, find it as it was at the block's beginning. A block
+//! without accesses has a callback of its own, if it moves values between registers.
+//!
+//! An instruction that varies in how often it loads, if at all, begins a part of its block, for which all this holds as
+//! for a block: nothing that was made before it has a known distance behind it.
+//!
+//! Flags are taken for lost at the end of a part: compilers do not keep them for what is made of them.
 
-use super::registers::{FLAGS, Registers, Set};
-use crate::capture::{Followed, guarded};
+use super::registers::{FLAGS, RSP, Registers, Set};
+use crate::capture::{Followed, Reach, guarded};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use tierscope_workload::op::MOST_DEPENDENCE;
 
 /// What is known of an instruction's accesses when it is translated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// The first depends on the last load, whatever there was before the block.
-    pub dependent: bool,
+    /// Loads back to that on which the first depends, whatever there was before the block; 0 if that is not known.
+    pub dependence: u8,
     /// What else is to be done as it runs.
     plan: Option<Plan>,
+    /// What is to be done before the instruction, as no access does it.
+    before: Option<Plan>,
 }
 
 /// What is to be done as an access runs.
@@ -29,22 +37,10 @@ pub struct Access {
 pub enum Way {
     /// Nothing.
     None,
-    /// What is told with the access.
-    Told(Told),
+    /// To see what its address is made of: two general registers, of four bits each.
+    Read(u8),
     /// What the edge of this number says.
     Edge(u32),
-}
-
-/// A plan that fits beside other things into 48 bits: 16 for general registers of an address, 32 of general and of the
-/// first vector registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// The access depends on the last load where one of these has been made of it.
-    pub address: u16,
-    /// What has been made of the last load from now on, if that changes.
-    pub set: Option<u32>,
-    /// The instruction stores, too, and that does not depend on its own load.
-    pub updates: bool,
 }
 
 /// No edge.
@@ -52,83 +48,146 @@ pub const NO_EDGE: u32 = 0;
 /// Bits of an edge's number.
 pub const EDGE_BITS: u32 = 18;
 
-/// What an access, or a block without any, does with the set of a thread.
+/// What an access, or an instruction without any, does with what is known of a thread's registers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Plan {
-    /// The access depends on the last load where the set has one of these.
+    /// Of these, as they are before, the address is made.
     address: Set,
-    /// The instruction's further accesses, of other places, do not: it has loaded before them.
-    first_alone: bool,
-    /// That is so because it stores then, once.
-    updates: bool,
-    /// What stays of the set.
-    kept: Set,
-    /// What comes to it.
-    set: Set,
-    /// Where the set has one of the first, the second come to it.
-    moves: Vec<(Set, Set)>,
+    /// The instruction's further accesses are not marked: they come behind its own load, which has waited.
+    alone: bool,
+    /// Registers whose reach is another now, and which.
+    set: Vec<(u8, u8)>,
+    /// Registers that are made of others now, and of which, as they were before.
+    moves: Vec<(u8, Set)>,
 }
 
 impl Access {
-    /// What is to be done, where 48 bits can be told with the access.
+    /// What is to be done.
     pub fn way(&self) -> Way {
         match &self.plan {
-            None => Way::None,
-            Some(plan) => plan.told().map_or_else(|| self.edge_way(), Way::Told),
+            Some(plan) if !plan.alone && plan.is_without_change() => {
+                two(plan.address).map_or_else(|| self.edge_way(), Way::Read)
+            }
+            _ => self.edge_way(),
         }
     }
 
-    /// What is to be done, where only a number can.
+    /// What is to be done, where only an edge's number can be told.
     pub fn edge_way(&self) -> Way {
-        match self.plan.clone().map_or(NO_EDGE, number) {
+        match self.plan.as_ref().map_or(NO_EDGE, number) {
             NO_EDGE => Way::None,
             edge => Way::Edge(edge),
         }
     }
+
+    /// The edge of what is to be done before the instruction; [`NO_EDGE`] if nothing.
+    pub fn edge_before(&self) -> u32 {
+        self.before.as_ref().map_or(NO_EDGE, number)
+    }
 }
 
 impl Plan {
-    fn told(&self) -> Option<Told> {
-        if self.first_alone && !self.updates || !self.moves.is_empty() {
-            return None;
-        }
-        let set = match (self.kept, self.set) {
-            (Set::MAX, 0) if !self.updates => None,
-            (0, set) => Some(u32::try_from(set).ok()?),
-            _ => return None,
-        };
-        Some(Told { address: u16::try_from(self.address).ok()?, set, updates: self.updates })
+    fn is_without_change(&self) -> bool {
+        self.set.is_empty() && self.moves.is_empty()
     }
 
-    const NEITHER: Plan = Plan {
-        address: 0,
-        first_alone: false,
-        updates: false,
-        kept: Set::MAX,
-        set: 0,
-        moves: Vec::new(),
-    };
+    /// What an edge has of the registers of the address and the moves, if it has room for them.
+    fn registers(&self) -> Option<u32> {
+        let one = |nth: usize| match self.moves.get(nth) {
+            None => Some(NO_MOVE),
+            Some((to, from)) if usize::from(*to) < GENERAL => {
+                Some(u32::from(two(*from)?) << NUMBER_BITS | u32::from(*to))
+            }
+            Some(_) => None,
+        };
+        let moves = one(1)? << MOVE_BITS | one(0)?;
+        let address = u32::from(two(self.address)?);
+        (self.moves.len() <= 2).then_some(moves << MOVES_SHIFT | address)
+    }
+}
+
+/// General registers, which have a file of their own; the rest is in the other.
+const GENERAL: usize = 16;
+const OTHERS: usize = Set::BITS as usize - GENERAL;
+/// The stack pointer: it is made of no load, and so stands where there is no register.
+const NONE: u8 = RSP.trailing_zeros() as u8;
+/// Bits of a general register's number.
+const NUMBER_BITS: u32 = 4;
+/// In the place of a reach, which has fewer bits: it stays.
+const STAYS: u8 = 0x80;
+/// Of each byte of a word the highest bit.
+const HIGHEST: u64 = u64::from_ne_bytes([STAYS; 8]);
+
+/// A set of two general registers at most, as their numbers.
+fn two(registers: Set) -> Option<u8> {
+    let mut all = numbers(registers);
+    let mut next = || all.next().map_or(NONE, |register| register as u8);
+    let (one, other, none) = (next(), next(), next());
+    (none == NONE && registers >> GENERAL == 0).then_some(other << NUMBER_BITS | one)
 }
 
 /// A plan that callbacks find by its number.
 struct Edge {
-    address: AtomicU64,
-    kept: AtomicU64,
-    set: AtomicU64,
-    /// Null where there are none.
-    moves: AtomicPtr<Vec<(Set, Set)>>,
-    first_alone: AtomicBool,
+    /// From the lowest bits on: two registers of the address; of each of two moves, to which register, and of which two.
+    registers: AtomicU32,
+    alone: AtomicBool,
+    /// The new reach of each general register, a byte each.
+    general: [AtomicU64; 2],
+    /// Null where all that the plan says has room.
+    long: AtomicPtr<Long>,
+}
+
+/// In an edge's registers the moves begin here, and so many bits has each.
+const MOVES_SHIFT: u32 = 2 * NUMBER_BITS;
+const MOVE_BITS: u32 = 3 * NUMBER_BITS;
+/// A move that does nothing, and as many as an edge has.
+const NO_MOVE: u32 =
+    (NONE as u32) << (2 * NUMBER_BITS) | (NONE as u32) << NUMBER_BITS | NONE as u32;
+const NO_MOVES: u32 = NO_MOVE << MOVE_BITS | NO_MOVE;
+
+/// What a plan says where an edge has no room for it.
+struct Long {
+    address: Set,
+    others: [u64; OTHERS / 8],
+    moves: Vec<(u8, Set)>,
 }
 
 impl Edge {
     const fn new() -> Edge {
         Edge {
-            address: AtomicU64::new(0),
-            kept: AtomicU64::new(0),
-            set: AtomicU64::new(0),
-            moves: AtomicPtr::new(std::ptr::null_mut()),
-            first_alone: AtomicBool::new(false),
+            registers: AtomicU32::new(0),
+            alone: AtomicBool::new(false),
+            general: [const { AtomicU64::new(0) }; 2],
+            long: AtomicPtr::new(std::ptr::null_mut()),
         }
+    }
+
+    fn tell(&self, plan: &Plan) {
+        let mut reach = [STAYS; GENERAL + OTHERS];
+        plan.set.iter().for_each(|(register, to)| reach[usize::from(*register)] = *to);
+        let mut words = reach.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes));
+        for (general, word) in self.general.iter().zip(words.by_ref()) {
+            general.store(word, Ordering::Relaxed);
+        }
+        let others = std::array::from_fn(|_| words.next().unwrap_or(HIGHEST));
+        self.alone.store(plan.alone, Ordering::Relaxed);
+        if let Some(registers) = plan.registers().filter(|_| others == [HIGHEST; OTHERS / 8]) {
+            return self.registers.store(registers, Ordering::Relaxed);
+        }
+        let long = Long { address: plan.address, others, moves: plan.moves.clone() };
+        // As long as code may run that names it: to the end.
+        self.long.store(Box::into_raw(Box::new(long)), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn general(&self) -> [u64; GENERAL / 8] {
+        self.general.each_ref().map(|word| word.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn long(&self) -> Option<&Long> {
+        // SAFETY: null, or what is never freed; it was written before the code that names it.
+        unsafe { self.long.load(Ordering::Relaxed).as_ref() }
     }
 }
 
@@ -139,11 +198,11 @@ static KNOWN: Mutex<Option<HashMap<Plan, u32>>> = Mutex::new(None);
 static WITHOUT: AtomicBool = AtomicBool::new(false);
 
 /// The number of a plan. Where there are no more of them it is that of none, and its accesses are said to depend on nothing.
-fn number(plan: Plan) -> u32 {
+fn number(plan: &Plan) -> u32 {
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let known = known.get_or_insert_default();
     let next = known.len() + 1;
-    if let Some(number) = known.get(&plan) {
+    if let Some(number) = known.get(plan) {
         return *number;
     }
     let Some(edge) = EDGES.get(next) else {
@@ -157,192 +216,214 @@ fn number(plan: Plan) -> u32 {
         }
         return NO_EDGE;
     };
-    edge.address.store(plan.address, Ordering::Relaxed);
-    edge.kept.store(plan.kept, Ordering::Relaxed);
-    edge.set.store(plan.set, Ordering::Relaxed);
-    edge.first_alone.store(plan.first_alone, Ordering::Relaxed);
-    if !plan.moves.is_empty() {
-        // As long as code may run that names it: to the end.
-        edge.moves.store(Box::into_raw(Box::new(plan.moves.clone())), Ordering::Relaxed);
-    }
-    known.insert(plan, next as u32);
+    edge.tell(plan);
+    known.insert(plan.clone(), next as u32);
     next as u32
 }
 
+/// How many loads back one lies that has this reach; more than [`MOST_DEPENDENCE`] for 0.
+#[inline(always)]
+fn loads_back(reach: u8) -> u8 {
+    MOST_DEPENDENCE + 1 - reach
+}
+
 impl Followed {
-    /// The first access of an instruction: whether it depends on the last load.
+    /// Loads back to that on which an access depends, by registers as [`Way::Read`] has them; 0, or more than
+    /// [`MOST_DEPENDENCE`], where there is none.
     #[inline(always)]
-    pub fn access(&mut self, edge: u32, dependent: bool) -> bool {
-        let Some(found) = EDGES.get(edge as usize) else { return dependent };
-        let dependent = dependent || self.made & found.address.load(Ordering::Relaxed) != 0;
-        self.further = dependent && !found.first_alone.load(Ordering::Relaxed);
-        self.go_on(found);
-        dependent
+    pub fn read(&self, registers: u8) -> u8 {
+        let reach = |number| self.general.left[usize::from(number)];
+        let latest = reach(registers & 15).max(reach(registers >> NUMBER_BITS));
+        loads_back(latest.saturating_sub(self.general.passed(self.loads)))
     }
 
-    /// Whether one of the registers of an address has been made of the last load.
+    /// The same of the first access of an instruction that does what an edge says, and depends on a load that is `known` so
+    /// many loads back, if not 0.
     #[inline(always)]
-    pub fn is_made(&self, address: u16) -> bool {
-        self.made & Set::from(address) != 0
-    }
-
-    /// A load has been done, of which these are made.
-    #[inline(always)]
-    pub fn set(&mut self, made: u32) {
-        self.made = Set::from(made);
-    }
-
-    /// A block without accesses has run.
-    #[inline(always)]
-    pub fn pass(&mut self, edge: u32) {
-        if self.made != 0
-            && let Some(found) = EDGES.get(edge as usize)
-        {
-            self.go_on(found);
-        }
-    }
-
-    #[inline(always)]
-    fn go_on(&mut self, edge: &Edge) {
-        let before = self.made;
-        self.made = before & edge.kept.load(Ordering::Relaxed) | edge.set.load(Ordering::Relaxed);
-        // SAFETY: null, or a list that is never freed; it was written before the code that names it.
-        let moves = unsafe { edge.moves.load(Ordering::Relaxed).as_ref() };
-        for (from, to) in moves.into_iter().flatten() {
-            if before & from != 0 {
-                self.made |= to;
-            }
-        }
-    }
-}
-
-/// What a block's instructions do with values of the last load, by their registers.
-pub struct BlockPlan {
-    /// For each instruction.
-    pub accesses: Vec<Access>,
-    /// What the block does that has no access by which to do it; [`NO_EDGE`] if nothing.
-    pub edge: u32,
-}
-
-impl BlockPlan {
-    /// Plans a block.
-    pub fn of(instructions: &[Registers]) -> BlockPlan {
-        let Plans { accesses, block } = plan(instructions);
-        BlockPlan { accesses, edge: block.map_or(NO_EDGE, number) }
-    }
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Plans {
-    /// For each instruction.
-    accesses: Vec<Access>,
-    block: Option<Plan>,
-}
-
-fn plan(instructions: &[Registers]) -> Plans {
-    let mut accesses = vec![Access::default(); instructions.len()];
-    // What an instruction does behind its own load does not depend on that.
-    let none = |one: &Registers| {
-        let first_alone = one.loads && (one.stores || one.conditional);
-        let updates = first_alone && !one.conditional;
-        Plan { first_alone, updates, ..Plan::NEITHER }
-    };
-    let mut before = Before::new();
-    let mut since_load = None;
-    for (one, access) in instructions.iter().zip(&mut accesses) {
-        let address = match since_load {
-            Some(made) => {
-                access.dependent = one.address & made != 0;
-                0
-            }
-            None => before.of(one.address),
+    pub fn access(&mut self, edge: u32, known: u8) -> u8 {
+        let Some(edge) = EDGES.get(edge as usize) else { return known };
+        let back = match (known, edge.long()) {
+            (0, None) => self.read(edge.registers.load(Ordering::Relaxed) as u8),
+            (0, Some(long)) => loads_back(self.latest(long.address)),
+            _ => known,
         };
-        if address != 0 || access.dependent && none(one).first_alone {
-            access.plan = Some(Plan { address, ..none(one) });
-        }
-        match &mut since_load {
-            _ if one.loads => since_load = Some(made_by(one)),
-            Some(made) => *made = passed_on(one, *made),
-            None => before.take(one),
-        }
+        self.further = if edge.alone.load(Ordering::Relaxed) { 0 } else { back };
+        self.pass(edge);
+        back
     }
-    let last = instructions.iter().rposition(|one| one.loads && !one.conditional);
-    let first = instructions.iter().position(|one| one.loads);
-    // What may load, and may not, behind the last that does.
-    for number in first.map_or(0..0, |first| last.unwrap_or(first)..instructions.len()) {
-        let one = &instructions[number];
-        if one.loads {
-            let rest = &instructions[number + 1..];
-            let made = rest.iter().fold(made_by(one), |made, one| passed_on(one, made));
-            let plan = accesses[number].plan.get_or_insert_with(|| none(one));
-            (plan.kept, plan.set) = (0, made & !FLAGS);
+
+    /// What is to be done before an instruction.
+    #[inline(always)]
+    pub fn instruction(&mut self, edge: u32) {
+        if let Some(edge) = EDGES.get(edge as usize) {
+            self.pass(edge);
         }
     }
-    let mut block = None;
-    if let (None, Some((kept, moves))) = (first, before.change()) {
-        let store = instructions.iter().rposition(|one| one.stores && !one.conditional);
-        let at = store.map_or(&mut block, |store| &mut accesses[store].plan);
-        let plan = at.get_or_insert(Plan::NEITHER);
-        (plan.kept, plan.moves) = (kept, moves);
+
+    #[inline(always)]
+    fn pass(&mut self, edge: &Edge) {
+        if let Some(long) = edge.long() {
+            return self.pass_long(edge, long);
+        }
+        let moves = edge.registers.load(Ordering::Relaxed) >> MOVES_SHIFT;
+        let passed = self.general.passed(self.loads);
+        let moved = [moves, moves >> MOVE_BITS].map(|one| {
+            let number = |nth: u32| (one >> (nth * NUMBER_BITS)) as usize % GENERAL;
+            let reach = |nth| self.general.left[number(nth)];
+            (number(0), reach(1).max(reach(2)).saturating_sub(passed))
+        });
+        self.general.set(&edge.general(), self.loads);
+        if moves != NO_MOVES {
+            moved.into_iter().for_each(|(to, reach)| self.general.left[to] = reach);
+        }
     }
-    Plans { accesses, block }
+
+    #[inline(never)]
+    fn pass_long(&mut self, edge: &Edge, long: &Long) {
+        let before = *self;
+        self.general.set(&edge.general(), self.loads);
+        self.others.set(&long.others, self.loads);
+        for (to, from) in &long.moves {
+            let (to, reach) = (usize::from(*to), before.latest(*from));
+            *self.general.left.get_mut(to).unwrap_or_else(|| &mut self.others.left[to - GENERAL]) =
+                reach;
+        }
+    }
+
+    /// The reach of the latest load of which any of these has been made.
+    #[inline(never)]
+    fn latest(&self, registers: Set) -> u8 {
+        let reach = |register: usize| match register.checked_sub(GENERAL) {
+            None => self.general.left[register].saturating_sub(self.general.passed(self.loads)),
+            Some(other) => self.others.left[other].saturating_sub(self.others.passed(self.loads)),
+        };
+        numbers(registers).map(reach).max().unwrap_or(0)
+    }
 }
 
-/// What a load makes of what it loads.
-fn made_by(one: &Registers) -> Set {
-    one.flows.iter().filter(|flow| flow.of_load).fold(0, |made, flow| made | flow.to)
-}
+impl<const N: usize> Reach<N> {
+    /// Loads since, as far as they matter.
+    #[inline(always)]
+    fn passed(&self, loads: u64) -> u8 {
+        loads.wrapping_sub(self.at).min(u64::from(STAYS - 1)) as u8
+    }
 
-/// What has been made of the last load after an instruction, of which `made` had been before it.
-fn passed_on(one: &Registers, made: Set) -> Set {
-    one.flows.iter().fold(made, |after, flow| {
-        if flow.from & made != 0 { after | flow.to } else { after & !flow.to }
-    })
-}
-
-/// Of which registers, as they were at the block's beginning, each has been made.
-struct Before {
-    of: [Set; Set::BITS as usize],
-}
-
-impl Before {
-    fn new() -> Before {
-        Before {
-            of: std::array::from_fn(
-                |register| if 1 << register == FLAGS { 0 } else { 1 << register },
-            ),
+    #[inline(always)]
+    fn set(&mut self, to: &[u64], loads: u64) {
+        let passed = self.passed(loads);
+        for (left, to) in self.left.as_chunks_mut().0.iter_mut().zip(to) {
+            let stays = below(to & HIGHEST);
+            let after = less(u64::from_ne_bytes(*left), passed);
+            *left = (after & stays | to & !HIGHEST).to_ne_bytes();
         }
+        self.at = loads;
     }
+}
 
-    /// Of which registers these have been made.
-    fn of(&self, registers: Set) -> Set {
-        numbers(registers).fold(0, |all, register| all | self.of[register])
+/// Each byte of a word less a number, or 0 where it is less than that; all are below 128.
+#[inline(always)]
+fn less(word: u64, number: u8) -> u64 {
+    // The highest bit of a byte is lent to it, and is there still where it was not needed.
+    let less = (word | HIGHEST) - HIGHEST / 128 * u64::from(number);
+    less & below(less & HIGHEST)
+}
+
+/// Of each byte of which this has the highest bit, the bits below that.
+#[inline(always)]
+fn below(highest: u64) -> u64 {
+    highest - (highest >> 7)
+}
+
+/// Plans the instructions of a block, by their registers.
+pub fn plan(instructions: &[Registers]) -> Vec<Access> {
+    let mut accesses = vec![Access::default(); instructions.len()];
+    let mut begin = 0;
+    while let Some((_, rest)) = instructions[begin..].split_first() {
+        let end = rest.iter().position(|one| one.varies).unwrap_or(rest.len()) + begin + 1;
+        plan_part(&instructions[begin..end], &mut accesses[begin..]);
+        begin = end;
     }
+    accesses
+}
 
-    fn take(&mut self, one: &Registers) {
-        let made = one.flows.map(|flow| self.of(flow.from));
-        for (flow, made) in one.flows.iter().zip(made) {
-            numbers(flow.to).for_each(|register| self.of[register] = made);
+/// Plans a part of a block, of which the first instruction alone may vary; `accesses` go on to the block's end.
+fn plan_part(part: &[Registers], accesses: &mut [Access]) {
+    let last = part.iter().rposition(|one| (one.loads || one.stores) && !one.varies);
+    let mut made = [Made::default(); Set::BITS as usize];
+    for (register, made) in made.iter_mut().enumerate() {
+        made.before = 1 << register & !FLAGS;
+    }
+    // Loads of the part so far, those of an instruction that varies being before it; and where the changes are done.
+    let (mut loads, mut loads_there) = (0, 0);
+    for (number, (one, access)) in part.iter().zip(accesses.iter_mut()).enumerate() {
+        let alone = one.loads && (one.stores || one.varies);
+        let address = Made::of(one.address, &made);
+        let back = address.load.map_or(0, |load| loads + 1 - load);
+        access.dependence =
+            u8::try_from(back).ok().filter(|it| *it <= MOST_DEPENDENCE).unwrap_or(0);
+        if address.before != 0 || access.dependence != 0 && alone {
+            access.plan = Some(Plan { address: address.before, alone, ..Plan::default() });
         }
+        if last == Some(number) {
+            loads_there = loads;
+        }
+        let counts = one.loads && !one.varies;
+        let load = if counts { loads + 1 } else { 0 };
+        let values = one.flows.map(|flow| match flow.of_load {
+            true => Made { load: Some(load), before: 0 },
+            false => Made::of(flow.from, &made),
+        });
+        for (flow, value) in one.flows.iter().zip(values) {
+            numbers(flow.to).for_each(|register| made[register] = value);
+        }
+        loads += i32::from(counts);
     }
-
-    /// What stays, and what moves; `None` where all stays.
-    fn change(&self) -> Option<(Set, Vec<(Set, Set)>)> {
-        let mut kept = Set::MAX;
-        let mut moves: Vec<(Set, Set)> = Vec::new();
-        for (register, of) in self.of.iter().enumerate() {
-            let own = 1 << register;
-            if own == FLAGS || *of == own {
-                continue;
+    let (mut set, mut moves) = (Vec::new(), Vec::new());
+    let varies = part.first().is_some_and(|first| first.varies);
+    if varies && accesses.len() == 1 {
+        loads_there = -1;
+    }
+    for (register, made) in (0u8..).zip(&made).filter(|(register, _)| 1 << register != FLAGS) {
+        match (made.load, made.before) {
+            (Some(load), _) => {
+                let reach = i32::from(MOST_DEPENDENCE) + load - loads_there;
+                set.push((register, u8::try_from(reach).unwrap_or(0)));
             }
-            kept &= !own;
-            match moves.iter_mut().find(|(from, _)| from == of) {
-                Some((_, to)) => *to |= own,
-                None if *of == 0 => {}
-                None => moves.push((*of, own)),
-            }
+            (None, 0) => set.push((register, 0)),
+            (None, before) if before != 1 << register => moves.push((register, before)),
+            _ => {}
         }
-        (kept != Set::MAX).then_some((kept, moves))
+    }
+    if set.is_empty() && moves.is_empty() {
+        return;
+    }
+    let at = match last {
+        Some(last) => &mut accesses[last].plan,
+        None if !varies => &mut accesses[0].before,
+        None if accesses.len() > 1 => &mut accesses[1].before,
+        None => &mut accesses[0].plan,
+    };
+    let plan = at.get_or_insert_default();
+    (plan.set, plan.moves) = (set, moves);
+}
+
+/// Of what a register has been made in a part of a block.
+#[derive(Clone, Copy, Default)]
+struct Made {
+    /// The latest load of the part, where there is one; 0 is the last before it.
+    load: Option<i32>,
+    /// Otherwise registers, as they were where the part begins.
+    before: Set,
+}
+
+impl Made {
+    /// Of what all of these have been made.
+    fn of(registers: Set, made: &[Made; Set::BITS as usize]) -> Made {
+        let all = || numbers(registers).map(|register| made[register]);
+        match all().filter_map(|one| one.load).max() {
+            None => Made { load: None, before: all().fold(0, |before, one| before | one.before) },
+            load => Made { load, before: 0 },
+        }
     }
 }
 
@@ -365,127 +446,258 @@ mod tests {
     }
 
     /// Runs blocks, each a list of instructions, and says for each access of each, the first of its instruction,
-    /// whether it depends on the load before it.
-    fn run(blocks: &[&[&[u8]]]) -> Vec<Vec<bool>> {
+    /// how many loads back it depends.
+    fn run(blocks: &[&[&[u8]]]) -> Vec<Vec<u8>> {
         let mut followed = Followed::default();
-        let one = |block: &&[&[u8]]| {
-            let instructions = registers(block);
-            let plan = BlockPlan::of(&instructions);
-            if plan.edge != NO_EDGE {
-                followed.pass(plan.edge);
-            }
-            let accesses = instructions.iter().zip(&plan.accesses);
-            accesses
-                .filter(|(one, _)| one.loads || one.stores)
-                .map(|(_, access)| {
-                    // By both ways, which have to agree.
-                    let mut told = followed;
-                    let by_edge = follow(&mut followed, access.edge_way(), access.dependent);
-                    let by_way = follow(&mut told, access.way(), access.dependent);
-                    assert_eq!((by_way, told.made), (by_edge, followed.made));
-                    by_way
-                })
-                .collect()
-        };
-        blocks.iter().map(one).collect()
+        blocks.iter().map(|block| run_on(&mut followed, block)).collect()
     }
 
-    /// The first access of an instruction, as the callbacks do it.
-    fn follow(followed: &mut Followed, way: Way, dependent: bool) -> bool {
-        match way {
-            Way::None => dependent,
-            Way::Told(Told { address, set, .. }) => {
-                let dependent = dependent || followed.is_made(address);
-                set.inspect(|set| followed.set(*set));
-                dependent
+    fn run_on(followed: &mut Followed, block: &[&[u8]]) -> Vec<u8> {
+        let instructions = registers(block);
+        let mut found = Vec::new();
+        for (one, access) in instructions.iter().zip(plan(&instructions)) {
+            before(followed, &access);
+            if one.loads || one.stores {
+                // By both ways, which have to agree.
+                let mut told = *followed;
+                let by_edge = follow(followed, access.edge_way(), access.dependence);
+                assert_eq!(follow(&mut told, access.way(), access.dependence), by_edge);
+                found.push(by_edge);
             }
-            Way::Edge(edge) => followed.access(edge, dependent),
+            followed.loads += u64::from(one.loads);
+        }
+        found
+    }
+
+    /// What is done before an instruction.
+    fn before(followed: &mut Followed, access: &Access) {
+        match access.edge_before() {
+            NO_EDGE => {}
+            edge => followed.instruction(edge),
         }
     }
 
+    /// The first access of an instruction, as the callbacks do it.
+    fn follow(followed: &mut Followed, way: Way, known: u8) -> u8 {
+        let back = match way {
+            Way::None => known,
+            Way::Read(registers) => followed.read(registers),
+            Way::Edge(edge) => followed.access(edge, known),
+        };
+        if back > MOST_DEPENDENCE { 0 } else { back }
+    }
+
     const CHASE: &[u8] = &[0x48, 0x8b, 0x00]; // mov (%rax),%rax
+    const FIELD: &[u8] = &[0x48, 0x03, 0x50, 8]; // add 8(%rax),%rdx
     const LOAD: &[u8] = &[0x48, 0x8b, 0x06]; // mov (%rsi),%rax
     const STORE: &[u8] = &[0x48, 0x89, 0x07]; // mov %rax,(%rdi)
     const STORE_AT: &[u8] = &[0x48, 0x89, 0x08]; // mov %rcx,(%rax)
     const LOAD_AT_RCX: &[u8] = &[0x48, 0x8b, 0x11]; // mov (%rcx),%rdx
     const MOVE: &[u8] = &[0x48, 0x89, 0xc1]; // mov %rax,%rcx
+    const BACK: &[u8] = &[0x48, 0x89, 0xc8]; // mov %rcx,%rax
+    const ADD: &[u8] = &[0x48, 0x01, 0xc1]; // add %rax,%rcx
     const ZERO: &[u8] = &[0x31, 0xc0]; // xor %eax,%eax
     const NEXT: &[u8] = &[0x48, 0x83, 0xc6, 8]; // add $8,%rsi
     const JUMP: &[u8] = &[0x75, 0xf0]; // jne
     const UPDATE_AT: &[u8] = &[0x48, 0x01, 0x08]; // add %rcx,(%rax)
     const REPEAT: &[u8] = &[0xf3, 0xa4]; // rep movsb
+    const FILL: &[u8] = &[0xf3, 0xaa]; // rep stosb
+    const CALL: &[u8] = &[0xe8, 0, 0, 0, 0]; // call
     const RETURN: &[u8] = &[0xc3]; // ret
+    const PUSH: &[u8] = &[0x50]; // push %rax
+    const POP: &[u8] = &[0x5b]; // pop %rbx
+    const TEST: &[u8] = &[0x48, 0x3b, 0x3e]; // cmp (%rsi),%rdi
+    const CHOOSE: &[u8] = &[0x48, 0x0f, 0x44, 0xca]; // cmove %rdx,%rcx
+    const CHOOSE_LOAD: &[u8] = &[0x48, 0x0f, 0x44, 0x06]; // cmove (%rsi),%rax
+    const TO_VECTOR: &[u8] = &[0x66, 0x48, 0x0f, 0x6e, 0xc0]; // movq %rax,%xmm0
+    const FROM_VECTOR: &[u8] = &[0x66, 0x48, 0x0f, 0x7e, 0xc1]; // movq %xmm0,%rcx
+    const LOAD_INDICES: &[u8] = &[0xc5, 0xfe, 0x6f, 0x0e]; // vmovdqu (%rsi),%ymm1
+    const GATHER: &[u8] = &[0xc4, 0xe2, 0x6d, 0x90, 0x04, 0x8f]; // vpgatherdd %ymm2,(%rdi,%ymm1,4),%ymm0
 
     #[test]
     fn each_step_of_a_chase_depends_on_the_one_before() {
         let block: &[&[u8]] = &[CHASE, NEXT, JUMP];
-        assert_eq!(run(&[block; 3]), [[false], [true], [true]]);
-        assert_eq!(run(&[&[CHASE, CHASE, CHASE]]), [[false, true, true]]);
+        assert_eq!(run(&[block; 3]), [[0], [1], [1]]);
+        assert_eq!(run(&[&[CHASE, CHASE, CHASE]]), [[0, 1, 1]]);
+    }
+
+    #[test]
+    fn fields_of_a_node_depend_on_the_load_that_gave_it() {
+        let block: &[&[u8]] = &[FIELD, FIELD, CHASE, JUMP];
+        assert_eq!(run(&[block; 2]), [[0, 0, 0], [1, 2, 3]]);
+        assert_eq!(run(&[&[CHASE, FIELD, STORE_AT, FIELD]]), [[0, 1, 2, 2]]);
+        assert_eq!(
+            run(&[&[CHASE], &[FIELD], &[NEXT], &[FIELD, STORE_AT]]),
+            [vec![0], vec![1], vec![], vec![2, 3]]
+        );
     }
 
     #[test]
     fn loads_in_order_depend_on_nothing() {
         let block: &[&[u8]] = &[LOAD, NEXT, JUMP];
-        assert_eq!(run(&[block; 3]), [[false]; 3]);
+        assert_eq!(run(&[block; 3]), [[0]; 3]);
     }
 
     #[test]
     fn a_stores_address_counts_and_its_data_do_not() {
-        assert_eq!(run(&[&[LOAD, STORE, STORE_AT]]), [[false, false, true]]);
-        assert_eq!(run(&[&[LOAD], &[STORE], &[STORE_AT]]), [[false], [false], [true]]);
+        assert_eq!(run(&[&[LOAD, STORE, STORE_AT]]), [[0, 0, 1]]);
+        assert_eq!(run(&[&[LOAD], &[STORE], &[STORE_AT]]), [[0], [0], [1]]);
     }
 
     #[test]
     fn values_move_through_blocks_without_accesses_and_go_where_they_are_overwritten() {
-        assert_eq!(run(&[&[LOAD], &[MOVE], &[LOAD_AT_RCX]]), [vec![false], vec![], vec![true]]);
-        assert_eq!(run(&[&[LOAD], &[ZERO], &[CHASE]]), [vec![false], vec![], vec![false]]);
-        assert_eq!(
-            run(&[&[LOAD], &[MOVE, STORE, ZERO], &[LOAD_AT_RCX]]),
-            [[false], [false], [true]]
-        );
-        assert_eq!(run(&[&[LOAD], &[STORE_AT, ZERO], &[CHASE]]), [[false], [true], [false]]);
+        assert_eq!(run(&[&[LOAD], &[MOVE], &[LOAD_AT_RCX]]), [vec![0], vec![], vec![1]]);
+        assert_eq!(run(&[&[LOAD], &[ZERO], &[CHASE]]), [vec![0], vec![], vec![0]]);
+        assert_eq!(run(&[&[LOAD], &[MOVE, STORE, ZERO], &[LOAD_AT_RCX]]), [[0], [0], [1]]);
+        assert_eq!(run(&[&[LOAD], &[STORE_AT, ZERO], &[CHASE]]), [[0], [1], [0]]);
+        assert_eq!(run(&[&[LOAD, ZERO, CHASE]]), [[0, 0]]);
     }
 
     #[test]
-    fn only_the_last_load_counts() {
-        // The second load comes between, and what it gives is another register.
-        assert_eq!(run(&[&[LOAD, LOAD_AT_RCX, CHASE]]), [[false; 3]]);
-        assert_eq!(run(&[&[LOAD], &[RETURN], &[CHASE]]), [[false]; 3]);
+    fn values_move_through_blocks_with_loads() {
+        // What the second block loads comes between.
+        assert_eq!(run(&[&[LOAD], &[MOVE, TEST], &[LOAD_AT_RCX]]), [[0], [0], [2]]);
+        assert_eq!(
+            run(&[&[LOAD], &[TEST, MOVE, ZERO], &[LOAD_AT_RCX, CHASE]]),
+            [vec![0], vec![0], vec![2, 0]]
+        );
+        // More of them than an edge has room for, and back by way of a vector.
+        let spread: &[&[u8]] = &[
+            MOVE,
+            &[0x48, 0x89, 0xc2], // mov %rax,%rdx
+            &[0x48, 0x89, 0xc3], // mov %rax,%rbx
+            TO_VECTOR,
+            ZERO,
+            TEST,
+        ];
+        let none: &[&[u8]] = &[&[0x31, 0xc9]]; // xor %ecx,%ecx
+        assert_eq!(
+            run(&[&[LOAD], spread, none, &[LOAD_AT_RCX], &[FROM_VECTOR, LOAD_AT_RCX]]),
+            [vec![0], vec![0], vec![], vec![0], vec![3]]
+        );
+    }
+
+    #[test]
+    fn of_several_loads_the_latest_counts() {
+        let first: &[&[u8]] = &[LOAD, MOVE, TEST];
+        assert_eq!(run(&[first, &[LOAD], &[ADD], &[LOAD_AT_RCX]])[3], [1]);
+        assert_eq!(run(&[&[LOAD, MOVE, LOAD, ADD, TEST, LOAD_AT_RCX]]), [[0, 0, 0, 2]]);
+        assert_eq!(run(&[first, &[LOAD, ADD, LOAD_AT_RCX]])[1], [0, 1]);
+        // mov (%rax,%rcx),%rax
+        assert_eq!(run(&[first, &[LOAD], &[&[0x48, 0x8b, 0x04, 0x08]]])[2], [1]);
+    }
+
+    #[test]
+    fn calls_and_the_stack_forget_nothing() {
+        assert_eq!(run(&[&[LOAD], &[RETURN], &[CHASE]]), [[0], [0], [2]]);
+        assert_eq!(
+            run(&[&[LOAD, PUSH, CALL], &[POP, RETURN], &[CHASE]]),
+            [vec![0, 0, 0], vec![0, 0], vec![3]]
+        );
+        // mov 8(%rsp),%rbx
+        assert_eq!(run(&[&[LOAD, &[0x48, 0x8b, 0x5c, 0x24, 8], CHASE]]), [[0, 0, 2]]);
+        // mov (%rbx),%rcx: what POP gave
+        assert_eq!(run(&[&[LOAD, POP], &[&[0x48, 0x8b, 0x0b]]]), [vec![0, 0], vec![1]]);
+    }
+
+    #[test]
+    fn a_load_is_out_of_reach_behind_so_many_others() {
+        for between in 0..40 {
+            let expected = if between < MOST_DEPENDENCE { between + 1 } else { 0 };
+            let others = vec![TEST; between.into()];
+            let within = [&[LOAD][..], &others, &[CHASE]].concat();
+            assert_eq!(run(&[&within])[0].last(), Some(&expected), "{between}");
+            assert_eq!(run(&[&[LOAD], &others, &[CHASE]])[2], [expected], "{between}");
+            let load = [&[LOAD][..], &others, &[MOVE]].concat();
+            assert_eq!(run(&[&load, &[LOAD_AT_RCX]])[1], [expected], "{between}");
+            let moved = [&others[..], &[MOVE]].concat();
+            assert_eq!(run(&[&[LOAD], &moved, &[LOAD_AT_RCX]])[2], [expected], "{between}");
+        }
+        let mut followed = Followed::default();
+        run_on(&mut followed, &[LOAD]);
+        followed.loads += 1 << 32;
+        assert_eq!(run_on(&mut followed, &[CHASE]), [0]);
+    }
+
+    #[test]
+    fn bytes_of_a_word_are_lessened_by_themselves() {
+        for number in 0..STAYS {
+            for first in 0..STAYS {
+                let bytes = [first, 0, 127, 1, 16, first, 17, 127 - first];
+                let expected = bytes.map(|byte: u8| byte.saturating_sub(number));
+                assert_eq!(less(u64::from_ne_bytes(bytes), number).to_ne_bytes(), expected);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_comparison_chooses_is_made_of_what_it_compared() {
+        assert_eq!(run(&[&[TEST, CHOOSE, LOAD_AT_RCX]]), [[0, 1]]);
+        assert_eq!(run(&[&[TEST], &[CHOOSE], &[LOAD_AT_RCX]]), [vec![0], vec![], vec![0]]);
+        assert_eq!(run(&[&[LOAD, TEST, CHOOSE_LOAD, CHASE]]), [[0, 0, 0, 1]]);
     }
 
     #[test]
     fn an_update_depends_by_its_load_alone_and_so_do_repetitions() {
-        let plan = BlockPlan::of(&registers(&[LOAD, UPDATE_AT]));
+        for blocks in [&[&[LOAD, UPDATE_AT][..]][..], &[&[LOAD], &[UPDATE_AT]]] {
+            let mut followed = Followed::default();
+            let found: Vec<Vec<u8>> =
+                blocks.iter().map(|block| run_on(&mut followed, block)).collect();
+            assert_eq!(found.concat(), [0, 1]);
+            assert_eq!(followed.further, 0, "its store");
+        }
+        // What it leaves is a load further back.
+        assert_eq!(run(&[&[LOAD, UPDATE_AT, UPDATE_AT], &[CHASE]]), [vec![0, 1, 2], vec![3]]);
+        let source: &[u8] = &[0x48, 0x8b, 0x30]; // mov (%rax),%rsi
         let mut followed = Followed::default();
-        let update = &plan.accesses[1];
-        assert!(matches!(update.way(), Way::Told(Told { updates: true, .. })));
-        assert!(follow(&mut followed, update.edge_way(), update.dependent));
-        assert!(!followed.further, "its store");
-        let plan = BlockPlan::of(&registers(&[REPEAT]));
-        let mut followed = Followed { made: Registers::of(REPEAT).address, further: false };
-        let repeat = &plan.accesses[0];
-        assert!(follow(&mut followed, repeat.way(), repeat.dependent));
-        assert!(!followed.further);
+        assert_eq!(run_on(&mut followed, &[source, REPEAT]), [0, 1]);
+        assert_eq!(followed.further, 0);
+        // A fill loads nothing, so that all its stores depend as its first does.
+        let target: &[u8] = &[0x48, 0x8b, 0x38]; // mov (%rax),%rdi
+        let mut followed = Followed::default();
+        assert_eq!(run_on(&mut followed, &[target, FILL]), [0, 1]);
+        assert_eq!(run_on(&mut followed, &[FILL]), [1]);
     }
 
     #[test]
-    fn what_may_load_nothing_leaves_what_was_loaded_before() {
-        let plan = plan(&registers(&[LOAD, REPEAT]));
-        let sets: Vec<Option<Set>> =
-            plan.accesses.iter().map(|one| one.plan.as_ref().map(|plan| plan.set)).collect();
-        assert_eq!(sets, [Some(Registers::of(CHASE).address), Some(0)]);
+    fn what_repeats_loads_as_often_as_it_does() {
+        for repetitions in [0, 1, 5, 30] {
+            let mut followed = Followed::default();
+            run_on(&mut followed, &[LOAD, MOVE]);
+            for _ in 0..repetitions {
+                run_on(&mut followed, &[REPEAT]);
+            }
+            let expected = if repetitions < MOST_DEPENDENCE { repetitions + 1 } else { 0 };
+            assert_eq!(run_on(&mut followed, &[CHASE]), [expected]);
+        }
     }
 
     #[test]
-    fn a_loop_that_moves_nothing_costs_no_callback() {
+    fn elements_of_a_gather_are_loads_of_an_unknown_number() {
+        let mut followed = Followed::default();
+        let block = registers(&[LOAD, LOAD_INDICES, GATHER, FROM_VECTOR, LOAD_AT_RCX, CHASE]);
+        let accesses = plan(&block);
+        let mut found = Vec::new();
+        for (access, loads) in accesses.iter().zip([1, 1, 8, 0, 1, 1]) {
+            before(&mut followed, access);
+            found.push(follow(&mut followed, access.way(), access.dependence));
+            followed.loads += loads;
+        }
+        assert_eq!(found, [0, 0, 1, 0, 1, 11]);
+        // Where no access is behind it, the instruction behind it does it.
+        assert_eq!(run(&[&[GATHER, FROM_VECTOR, NEXT], &[LOAD_AT_RCX]]), [[0], [1]]);
+        assert_eq!(run(&[&[GATHER], &[FROM_VECTOR], &[LOAD_AT_RCX]]), [vec![0], vec![], vec![1]]);
+    }
+
+    #[test]
+    fn what_changes_nothing_costs_no_callback_or_a_look() {
         let nothing = Access::default();
-        let plans = plan(&registers(&[NEXT, JUMP]));
-        assert_eq!(plans, Plans { accesses: vec![nothing.clone(), nothing.clone()], block: None });
-        let plans = plan(&registers(&[STORE, NEXT, JUMP]));
-        let address = Registers::of(STORE).address as u16;
-        let told = Told { address, set: None, updates: false };
-        assert_eq!(plans.accesses[0].way(), Way::Told(told));
-        assert_eq!(plans.accesses[1..], [nothing.clone(), nothing]);
-        assert_eq!(plans.block, None);
+        assert_eq!(plan(&registers(&[NEXT, JUMP])), [nothing.clone(), nothing.clone()]);
+        let accesses = plan(&registers(&[STORE, NEXT, JUMP]));
+        let rdi = two(Registers::of(STORE).address).unwrap();
+        assert_eq!(accesses[0].way(), Way::Read(rdi));
+        assert_eq!(accesses[1..], [nothing.clone(), nothing.clone()]);
+        assert_eq!(plan(&registers(&[RETURN])), [nothing]);
+        assert_eq!(plan(&registers(&[TEST, JUMP]))[0].way(), Way::Read(two(1 << 6).unwrap()));
     }
 }

@@ -12,7 +12,7 @@ mod instruction;
 mod places;
 mod registers;
 
-use crate::capture::{self, LOAD, Recorder, STORE, Slot, guarded, slot};
+use crate::capture::{self, DEPENDENCE, LOAD, Recorder, STORE, Slot, guarded, slot};
 use crate::exec::{self, Emulator};
 use crate::family::{self, ChildSink, channel::Shared};
 use crate::job::Job;
@@ -21,7 +21,7 @@ use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
 use api::{AccessCallback, Api, Block, BlockCallback, Info, Instruction, PluginId};
-use dependences::{Access, BlockPlan, EDGE_BITS, NO_EDGE, Told, Way};
+use dependences::{Access, EDGE_BITS, NO_EDGE, Way};
 use flushes::Place;
 use instruction::{Fence, Flush, Traits};
 use registers::{Registers, operand};
@@ -33,11 +33,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use tierscope_workload::Call;
-use tierscope_workload::OpKind;
 use tierscope_workload::op::{
-    FLAG_ATOMIC, FLAG_DEPENDENT, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES,
+    FLAG_ATOMIC, FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES,
 };
+use tierscope_workload::{Call, Op, OpKind};
 
 /// Failure of [`qemu_plugin_install`].
 const FAILED: c_int = 1;
@@ -277,9 +276,9 @@ fn instrument(api: &Api, block: Block) {
         })
         .collect();
     let registers: Vec<Registers> = code.iter().map(|one| one.registers).collect();
-    let plan = BlockPlan::of(&registers);
+    let accesses = dependences::plan(&registers);
     let flushes = flushes::plan(&code);
-    let all = instructions.into_iter().zip(&plan.accesses).zip(flushes).enumerate();
+    let all = instructions.into_iter().zip(&accesses).zip(flushes).enumerate();
     for (index, (((instruction, traits), access), (anchor, flushed))) in all {
         if traits.repeated && index + 1 == count {
             repeated = Some((api.insn_vaddr)(instruction));
@@ -301,12 +300,14 @@ fn instrument(api: &Api, block: Block) {
         if let (Some(flush), Some(place)) = (traits.flush, flushed) {
             note_flush(api, instruction, before_end, flush, place);
         }
-        let flags = flags_of_traits(traits) | if access.dependent { FLAG_DEPENDENT } else { 0 };
-        note_accesses(api, instruction, Noted::new(before_end, flags), access, anchor, site);
-    }
-    if plan.edge != NO_EDGE {
-        let data = plan.edge as usize as *mut c_void;
-        (api.register_vcpu_tb_exec_cb)(block, on_pass, api::NO_REGISTERS, data);
+        let edge = access.edge_before();
+        if edge != NO_EDGE {
+            let data = edge as usize as *mut c_void;
+            (api.register_vcpu_insn_exec_cb)(instruction, on_instruction, api::NO_REGISTERS, data);
+        }
+        let mut noted = Noted::new(before_end, flags_of_traits(traits));
+        noted.flags |= dependence(access.dependence);
+        note_accesses(api, instruction, noted, access, anchor, site);
     }
     count_instructions(api, block, count as u64, repeated);
 }
@@ -320,19 +321,17 @@ struct Noted {
     flags: u32,
 }
 
-/// Where the low half of `meta` has its flags, and the one that a callback may add.
+/// Where the low half of `meta` has its flags.
 const META_SHIFT: u32 = 8;
-const DEPENDENT: u32 = (FLAG_DEPENDENT as u32) << META_SHIFT;
 
 /// In user data, flags of accesses begin here.
-const FLAGS_SHIFT: u32 = 10;
-/// Behind the flags are, either, registers of the address and those that are made of a load.
-const ADDRESS_SHIFT: u32 = 14;
-const SET_SHIFT: u32 = 32;
+const FLAGS_SHIFT: u32 = 9;
+/// Behind the flags are, either, registers of the address.
+const REGISTERS_SHIFT: u32 = FLAGS_SHIFT + 8;
 /// Or an edge ([`dependences`]), a site, and the number of an anchor ([`flushes`]) from 1 on.
-const EDGE_SHIFT: u32 = 14;
+const EDGE_SHIFT: u32 = FLAGS_SHIFT + 8;
 const SITE_SHIFT: u32 = EDGE_SHIFT + EDGE_BITS;
-const ANCHOR_SHIFT: u32 = 56;
+const ANCHOR_SHIFT: u32 = SITE_SHIFT + 24;
 
 impl Noted {
     fn new(before_end: u64, flags: u8) -> Noted {
@@ -340,7 +339,7 @@ impl Noted {
     }
 
     fn data(self) -> u64 {
-        debug_assert!(self.before_end >> FLAGS_SHIFT == 0 && self.flags >> META_SHIFT < 16);
+        debug_assert!(self.before_end >> FLAGS_SHIFT == 0 && self.flags >> META_SHIFT < 256);
         self.before_end | u64::from(self.flags) << (FLAGS_SHIFT - META_SHIFT)
     }
 
@@ -348,7 +347,7 @@ impl Noted {
     fn of(data: u64) -> Noted {
         Noted {
             before_end: data & ((1 << FLAGS_SHIFT) - 1),
-            flags: (data >> (FLAGS_SHIFT - META_SHIFT)) as u32 & 15 << META_SHIFT,
+            flags: (data >> (FLAGS_SHIFT - META_SHIFT)) as u32 & 255 << META_SHIFT,
         }
     }
 }
@@ -376,19 +375,7 @@ fn note_accesses(
     let (callback, further): (AccessCallback, u64) = match way {
         Way::None => (on_access, 0),
         Way::Edge(edge) => (on_followed_access, u64::from(edge) << EDGE_SHIFT),
-        Way::Told(Told { address, set: None, .. }) => {
-            (on_reading_access, u64::from(address) << ADDRESS_SHIFT)
-        }
-        Way::Told(Told { address: 0, set: Some(set), updates: false }) => {
-            (on_setting_access, u64::from(set) << SET_SHIFT)
-        }
-        Way::Told(Told { address, set: Some(set), updates }) => {
-            let address = u64::from(address) << ADDRESS_SHIFT;
-            (
-                if updates { on_update } else { on_linking_access },
-                address | u64::from(set) << SET_SHIFT,
-            )
-        }
+        Way::Read(registers) => (on_reading_access, u64::from(registers) << REGISTERS_SHIFT),
     };
     let callback = match (anchor, site) {
         (Some(_), _) => on_anchored_access,
@@ -427,7 +414,7 @@ fn note_flush(api: &Api, instruction: Instruction, before_end: u64, flush: Flush
 }
 
 /// In a flush's user data its address begins here, or the number of an anchor, and further above how far behind it is.
-const FLUSHED_SHIFT: u32 = 14;
+const FLUSHED_SHIFT: u32 = FLAGS_SHIFT + 8;
 const BEHIND_SHIFT: u32 = 32;
 
 /// Flags of an instruction's accesses. Those of loads mean nothing where it stores past the caches: it has none.
@@ -472,77 +459,43 @@ extern "C" fn on_anchored_access(thread: c_uint, info: u32, address: u64, data: 
 
 /// An access happens that changes what is known of registers, in a way that an edge says.
 extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    let Noted { before_end, flags } = Noted::of(data as u64);
-    let dependent = flags & DEPENDENT != 0;
+    let mut noted = Noted::of(data as u64);
     let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
-    let dependent = unsafe {
+    let loads_back = unsafe {
         let followed = &mut (*slot).followed;
-        if Slot::has_noted(slot, before_end) {
+        if Slot::has_noted(slot, noted.before_end) {
             followed.further
         } else {
-            followed.access(edge_of(data as u64), dependent)
+            let known = Op { word: 0, meta: noted.flags.into() }.dependence();
+            followed.access(edge_of(data as u64), known)
         }
     };
-    let flags = flags & !DEPENDENT | flag_of(dependent);
-    note(slot, info, address, Noted { before_end, flags });
+    noted.flags = noted.flags & !DEPENDENCE | dependence(loads_back);
+    note(slot, info, address, noted);
 }
 
-/// An access happens whose address may have been made of the last load, before the block.
+/// An access happens whose address may have been made of a load before the block.
 extern "C" fn on_reading_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let data = data as u64;
     let mut noted = Noted::of(data);
     let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
     let followed = unsafe { &(*slot).followed };
-    noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
+    noted.flags |= dependence(followed.read((data >> REGISTERS_SHIFT) as u8));
     note(slot, info, address, noted);
 }
 
-/// The last load of a block happens.
-extern "C" fn on_setting_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    let data = data as u64;
-    let slot = slot(thread);
-    // SAFETY: the slot is the running thread's own.
-    unsafe { (*slot).followed.set((data >> SET_SHIFT) as u32) };
-    note(slot, info, address, Noted::of(data));
-}
-
-/// Both: the last load of a block, and the first. Pieces of it are joined, and the first says for all whether
-/// it depends on the load before.
-extern "C" fn on_linking_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    let data = data as u64;
-    let mut noted = Noted::of(data);
-    let slot = slot(thread);
-    // SAFETY: the slot is the running thread's own.
-    let followed = unsafe { &mut (*slot).followed };
-    noted.flags |= flag_of(followed.is_made((data >> ADDRESS_SHIFT) as u16));
-    followed.set((data >> SET_SHIFT) as u32);
-    note(slot, info, address, noted);
-}
-
-/// The same of an instruction that stores, too: that store does not depend on its own load.
-extern "C" fn on_update(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
-    let known = KINDS_AND_SIZES.get(info as usize).map_or(0, |k| k.load(Ordering::Relaxed));
-    let known = if known == 0 { kind_and_size(info) } else { known };
-    // An atomic one is a load to begin with, of which the rest is seen to where it is noted.
-    if known as u8 == STORE as u8 {
-        let mut noted = Noted::of(data as u64);
-        noted.flags &= !DEPENDENT;
-        return note(slot(thread), info, address, noted);
-    }
-    on_linking_access(thread, info, address, data);
-}
-
+/// In `meta`, that an access depends on the load so many loads back.
 #[inline(always)]
-fn flag_of(dependent: bool) -> u32 {
-    DEPENDENT * u32::from(dependent)
+fn dependence(loads_back: u8) -> u32 {
+    Op::compute(0).depending_on(loads_back.into()).meta as u32
 }
 
-/// A block begins to run that has no access, and moves values between registers.
-extern "C" fn on_pass(thread: c_uint, data: *mut c_void) {
+/// An instruction is about to run before which values have moved between registers.
+extern "C" fn on_instruction(thread: c_uint, data: *mut c_void) {
     // SAFETY: the slot is the running thread's own.
-    unsafe { (*slot(thread)).followed.pass(data as usize as u32) };
+    unsafe { (*slot(thread)).followed.instruction(data as usize as u32) };
 }
 
 /// A call of the system is about to be made, at a site.
@@ -673,8 +626,8 @@ fn unusual_access(slot: *mut Slot, info: u32, address: u64, before_end: u32, fla
     unsafe {
         Slot::access(slot, before_end, low, address);
         if kind_and_size & STORES_TOO != 0 {
-            // Its address does not depend on its own load.
-            let low = low & !DEPENDENT;
+            // It comes behind its own load, which has waited.
+            let low = low & !DEPENDENCE;
             Slot::access(slot, before_end, low ^ u32::from(LOAD ^ STORE), address);
         }
     }

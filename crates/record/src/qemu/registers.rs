@@ -54,8 +54,9 @@ pub struct Registers {
     pub loads: bool,
     /// It stores.
     pub stores: bool,
-    /// It may as well do neither: a repeated string instruction, which may repeat no time, or one of masked elements.
-    pub conditional: bool,
+    /// How often it does so is not told by its bytes, or not once: a repeated string instruction, which may repeat no time,
+    /// one of masked elements, CMPS, or one that moves much of a processor's state.
+    pub varies: bool,
     /// General registers that it changes into what is made of nothing but themselves.
     pub steps: Set,
     /// Values that it makes, of what registers had before it; `to` of none overlap.
@@ -544,6 +545,7 @@ impl<'a> Decoder<'a> {
             0xa4 | 0xa5 => self.string(RSI | RDI, true, true),
             0xa6 | 0xa7 => {
                 self.string(RSI | RDI, true, false);
+                self.found.varies = true;
                 self.write_flags(Value { from: 0, of_load: true });
             }
             0xa8 | 0xa9 => self.write_flags(Value::of(RAX)),
@@ -615,7 +617,7 @@ impl<'a> Decoder<'a> {
         self.found.address = address;
         self.found.steps = address | if self.repeated { RCX } else { 0 };
         (self.found.loads, self.found.stores) = (loads, stores);
-        self.found.conditional = self.repeated;
+        self.found.varies = self.repeated;
     }
 
     fn exchange(&mut self, width: Width) {
@@ -675,6 +677,8 @@ impl<'a> Decoder<'a> {
             }
             return;
         }
+        // Its environment and its state, and decimals.
+        self.found.varies = matches!((opcode, digit), (0xd9 | 0xdd | 0xdf, 4 | 6));
         let stores = match opcode {
             0xd9 => matches!(digit, 2 | 3 | 6 | 7),
             0xdb => matches!(digit, 1..=3 | 7),
@@ -808,6 +812,7 @@ impl<'a> Decoder<'a> {
     /// State of floating point and vectors as a whole, fences, flushes, bases of segments.
     fn group_15(&mut self) {
         let digit = self.digit();
+        self.found.varies = self.is_memory() && self.prefix == 0 && !matches!(digit, 2 | 3 | 7);
         match (self.is_memory(), self.prefix, digit) {
             (true, 0, 0 | 3 | 4 | 6) => self.store(),
             (true, 0, 1 | 5) => {
@@ -822,9 +827,11 @@ impl<'a> Decoder<'a> {
 
     /// CMPXCHG8B and CMPXCHG16B; RDRAND, RDSEED, RDPID.
     fn group_9(&mut self) {
+        self.found.varies = self.is_memory() && matches!(self.digit(), 3..=5);
         match (self.is_memory(), self.digit()) {
             (true, 1) => {
                 let value = self.load().and(RAX | RDX);
+                self.found.stores = true;
                 self.found.flow(RAX | RDX, value);
                 self.write_flags(value);
             }
@@ -992,8 +999,7 @@ impl<'a> Decoder<'a> {
             0xae => self.group_15(),
             // MASKMOVDQU.
             0xf7 => {
-                self.found =
-                    Registers { address: RDI, stores: true, conditional: true, ..self.found };
+                self.found = Registers { address: RDI, stores: true, varies: true, ..self.found };
             }
             0x10 => self.compute(mmx, packed || memory),
             0x12 | 0x16 => self.compute(mmx, prefix >= 2),
@@ -1047,17 +1053,17 @@ impl<'a> Decoder<'a> {
             }
             // VMASKMOVPS and VPMASKMOV.
             0x2c | 0x2d | 0x8c if !self.evex && self.v.is_some() => {
-                self.found.conditional = true;
+                self.found.varies = true;
                 let value = self.load().and(self.v_vector());
                 self.found.flow(self.g_vector(false), value);
             }
             0x2e | 0x2f | 0x8e if !self.evex && self.v.is_some() => {
-                self.found.conditional = true;
+                self.found.varies = true;
                 self.store();
             }
             // Gathers leave of their mask nothing.
             0x90..=0x93 if self.v.is_some() => {
-                self.found.conditional = true;
+                self.found.varies = true;
                 let (g, mask) = (self.g_vector(false), self.v_vector());
                 let chooses = if self.evex { self.mask() } else { mask };
                 let value = self.load().and(g | chooses);
@@ -1065,7 +1071,7 @@ impl<'a> Decoder<'a> {
                 self.found.flow(chooses & !g, NOTHING);
             }
             0xa0..=0xa3 if self.evex => {
-                self.found.conditional = true;
+                self.found.varies = true;
                 self.store();
             }
             0x80..=0x82 => {}
@@ -1317,7 +1323,7 @@ mod tests {
 
     #[test]
     fn loads_and_stores_are_told_apart() {
-        for (bytes, loads, stores, conditional) in [
+        for (bytes, loads, stores, varies) in [
             (&[0x48, 0x8b, 0x00][..], true, false, false), // mov (%rax),%rax
             (&[0x48, 0x89, 0x07], false, true, false),     // mov %rax,(%rdi)
             (&[0x48, 0x01, 0x03], true, true, false),      // add %rax,(%rbx)
@@ -1332,6 +1338,10 @@ mod tests {
             (&[0xc5, 0xf8, 0xae, 0x17], true, false, false), // vldmxcsr (%rdi)
             (&[0xa4], true, true, false),                  // movsb
             (&[0xf3, 0xa4], true, true, true),             // rep movsb
+            (&[0xa6], true, false, true),                  // cmpsb
+            (&[0x0f, 0xae, 0x0f], true, false, true),      // fxrstor (%rdi)
+            (&[0xdd, 0x27], true, false, true),            // frstor (%rdi)
+            (&[0x0f, 0xc7, 0x0f], true, true, false),      // cmpxchg8b (%rdi)
             (&[0xf3, 0xaa], false, true, true),            // rep stosb
             (&[0xd9, 0x3f], false, true, false),           // fnstcw (%rdi)
             (&[0xd9, 0x2f], true, false, false),           // fldcw (%rdi)
@@ -1342,8 +1352,8 @@ mod tests {
             (&[0x0f, 0x1f, 0x00], false, false, false),    // nopl (%rax)
         ] {
             let found = Registers::of(bytes);
-            let told = (found.loads, found.stores, found.conditional);
-            assert_eq!(told, (loads, stores, conditional), "{bytes:02x?}");
+            let told = (found.loads, found.stores, found.varies);
+            assert_eq!(told, (loads, stores, varies), "{bytes:02x?}");
         }
     }
 
