@@ -607,9 +607,13 @@ impl Machine {
             if self.misses[miss].way != Way::Caches {
                 return self.wait_on(index, Block::On(miss));
             }
-            return match start.block(context.now_ps) {
-                Block::On(of) if of != miss => self.wait_for_address(index, Block::On(of)),
-                Block::Until(at_ps) => self.wait_for_address(index, Block::Until(at_ps)),
+            // Two fields of a node wait for the same, and come with its line.
+            return match (start.block(context.now_ps), self.misses[miss].behind) {
+                (Block::On(of), Some(Behind { of: same, .. })) if of == same => {
+                    self.merge(index, access, miss, tlb_ps)
+                }
+                (Block::On(of), _) if of != miss => self.wait_for_address(index, Block::On(of)),
+                (Block::Until(at_ps), _) => self.wait_for_address(index, Block::Until(at_ps)),
                 _ => self.merge(index, access, miss, tlb_ps),
             };
         }

@@ -98,15 +98,33 @@ fn chases_that_do_not_depend_on_each_other_overlap() {
     }
 }
 
+/// Of a node the pointer to the next and a value are loaded; and of what the pointer says first, a hit, comes where that lies.
+#[test]
+fn fields_of_a_node_come_together_and_hits_between_nodes_take_their_time() {
+    let lines = every(LINE, 12_288);
+    let hot = ANONYMOUS + (64 << 20);
+    let spec = oracle(&[]);
+    let fields =
+        |at: &u64| [(at + 8, 1), (*at, 2)].map(|(at, back)| Op::load(at, 8, 1).depending_on(back));
+    let through_a_hit = |at: &u64| [*at, hot].map(|at| Op::load(at, 8, 1).depending_on(1));
+    for (ops, step_ps) in [
+        (lines.iter().flat_map(fields).collect::<Vec<Op>>(), L3_PS),
+        (lines.iter().flat_map(through_a_hit).collect(), L3_PS + L1_PS),
+    ] {
+        let more = adds(&spec, &repeat(&ops, 2), &ops);
+        assert_eq!(more.time_ps, more.accesses / 2 * step_ps);
+    }
+}
+
 /// A load for each key, and one that waits for it: what the window holds of the next keys' goes on meanwhile.
 #[test]
 fn a_load_that_waits_keeps_back_what_follows_only_as_far_as_the_window_reaches() {
     let lines = every(LINE, 12_288);
-    let pair = |two: &[u64]| [Op::load(two[0], 8, 16), Op::load(two[1], 8, 16).depending_on(1)];
+    let pair = |two: &[u64]| [Op::load(two[0], 8, 2), Op::load(two[1], 8, 2).depending_on(1)];
     let ops: Vec<Op> = lines.chunks_exact(2).flat_map(pair).collect();
     for keys in [1, 2, 4] {
-        // So many pairs of 32 instructions.
-        let window = (keys * 32).to_string();
+        // So many pairs of four instructions.
+        let window = (keys * 4).to_string();
         let sets = [("processor.reorder_window", &*window), FAR.1];
         let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
         // The first load of a pair waits for that of so many pairs before.

@@ -454,6 +454,27 @@ fn calls_that_have_a_file_one_after_the_other_do_so_between_units() {
     }
 }
 
+/// What waits for its address when a unit ends is done all the same, once, with what joined it.
+#[test]
+fn nothing_that_waits_is_lost_or_done_twice_where_a_unit_ends() {
+    for (name, system) in machines() {
+        let (accesses, unit_ps) =
+            if name == "storage" { (60_000, 2_000 * US) } else { (400_000, 50 * US) };
+        let stops = || vec![Bound::Accesses(accesses)];
+        let work = || work::work("nodes", 8 << 20, 1);
+        let whole = run(&system, work(), &RunOptions { stops: stops(), ..RunOptions::default() });
+        let options = RunOptions { stops: stops(), ..sampling(unit_ps, 5) };
+        let (whole, sampled) = (whole.result, run(&system, work(), &options).result);
+        let told = sampled.sampling.clone().expect("it passes some over");
+        assert!(told.units >= 20, "{name}: {told:?}");
+        // Of what is under way at the end the instructions have been counted, a window of them at most.
+        let off = whole.instructions.abs_diff(sampled.instructions);
+        assert!(off < 200, "{name}: {} for {}", sampled.instructions, whole.instructions);
+        let (off, half) = (sampled.time_s / whole.time_s - 1.0, told.half_widths.time.unwrap());
+        assert!(off.abs() < half + 0.02, "{name}: {off:+.4} of {half:.4}");
+    }
+}
+
 #[test]
 fn every_sum_of_a_sampled_result_is_complete() {
     for (name, system) in machines() {

@@ -110,6 +110,12 @@ impl Walk {
                 Op::store(at(self.uniform(index, self.bytes / 2) + self.bytes / 2), 8, 6)
             }
             "filter" => Op::load(at(self.in_order(index) / 2), 8, 6),
+            // Of each node of a list a value, and where the next lies.
+            "nodes" => {
+                let node = at(self.uniform(index / 2, self.bytes));
+                let (place, loads_back) = if index % 2 == 0 { (8, 1) } else { (0, 2) };
+                Op::load(node + place, 8, 4).depending_on(loads_back)
+            }
             "log" => Op::store(at(self.uniform(index, self.bytes)), 8, 6),
             _ => Op::load(at(self.uniform(index, self.bytes)), 8, 6).with_flags(FLAG_DEPENDENT),
         }
