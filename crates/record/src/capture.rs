@@ -76,35 +76,17 @@ pub struct Slot {
 const _: () = assert!(size_of::<Slot>() == SLOT_BYTES);
 const _: () = assert!(std::mem::offset_of!(Slot, ops) <= HEAD_BYTES);
 
-/// Of which loads the registers of a thread have been made, general ones and others, as a back end numbers them. That of a
-/// new thread is zero: it has loaded nothing.
+/// Of which loads the registers of a thread have been made, as a back end numbers them. That of a new thread is zero: it has
+/// loaded nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Followed {
-    /// The general registers.
-    pub general: Reach<16>,
     /// Loads of the thread so far.
     pub loads: u64,
-    /// The other registers.
-    pub others: Reach<48>,
-    /// Loads back to that on which a further access of the instruction that runs depends, if it depends on any.
-    pub further: u8,
-}
-
-/// For how many loads on some registers are still in reach of those of which they were made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-pub struct Reach<const N: usize> {
-    /// For each register.
-    pub left: [u8; N],
-    /// Loads of the thread when that was so.
-    pub at: u64,
-}
-
-impl<const N: usize> Default for Reach<N> {
-    fn default() -> Reach<N> {
-        Reach { left: [0; N], at: 0 }
-    }
+    /// From so many loads on reaches are counted.
+    pub since: u64,
+    /// For each register, how many loads behind that the latest load of which it was made is out of reach.
+    pub until: [u8; 16],
 }
 
 impl Slot {

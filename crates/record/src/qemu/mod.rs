@@ -21,7 +21,7 @@ use crate::sites;
 use crate::syscalls::{self, GuestMemory, Process};
 use crate::{host, marker};
 use api::{AccessCallback, Api, Block, BlockCallback, Info, Instruction, PluginId};
-use dependences::{Access, EDGE_BITS, NO_EDGE, Way};
+use dependences::{Access, Before, EDGE_BITS, NO_EDGE, Way};
 use flushes::Place;
 use instruction::{Fence, Flush, Traits};
 use registers::{Registers, operand};
@@ -300,13 +300,17 @@ fn instrument(api: &Api, block: Block) {
         if let (Some(flush), Some(place)) = (traits.flush, flushed) {
             note_flush(api, instruction, before_end, flush, place);
         }
-        let edge = access.edge_before();
-        if edge != NO_EDGE {
-            let data = edge as usize as *mut c_void;
-            (api.register_vcpu_insn_exec_cb)(instruction, on_instruction, api::NO_REGISTERS, data);
+        let before: Option<(BlockCallback, u32)> = match access.before() {
+            Before::Nothing => None,
+            Before::Moves(moves) => Some((on_moves, moves)),
+            Before::Edge(edge) => Some((on_instruction, edge)),
+        };
+        if let Some((callback, data)) = before {
+            let data = data as usize as *mut c_void;
+            (api.register_vcpu_insn_exec_cb)(instruction, callback, api::NO_REGISTERS, data);
         }
         let mut noted = Noted::new(before_end, flags_of_traits(traits));
-        noted.flags |= dependence(access.dependence);
+        noted.flags |= dependence(access.dependence.into());
         note_accesses(api, instruction, noted, access, anchor, site);
     }
     count_instructions(api, block, count as u64, repeated);
@@ -374,6 +378,7 @@ fn note_accesses(
     let way = if site.is_some() || anchor.is_some() { access.edge_way() } else { access.way() };
     let (callback, further): (AccessCallback, u64) = match way {
         Way::None => (on_access, 0),
+        Way::Set(edge) => (on_setting_access, u64::from(edge) << EDGE_SHIFT),
         Way::Edge(edge) => (on_followed_access, u64::from(edge) << EDGE_SHIFT),
         Way::Read(registers) => (on_reading_access, u64::from(registers) << REGISTERS_SHIFT),
     };
@@ -460,18 +465,33 @@ extern "C" fn on_anchored_access(thread: c_uint, info: u32, address: u64, data: 
 /// An access happens that changes what is known of registers, in a way that an edge says.
 extern "C" fn on_followed_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
     let mut noted = Noted::of(data as u64);
+    let (slot, edge) = (slot(thread), edge_of(data as u64));
+    // SAFETY: the slot is the running thread's own.
+    let followed = unsafe { &mut (*slot).followed };
+    // SAFETY: as above.
+    if !unsafe { Slot::has_noted(slot, noted.before_end) } {
+        noted.flags |= dependence(followed.access(edge));
+    } else if let Some(loads_back) = followed.further(edge) {
+        noted.flags |= dependence(loads_back);
+    } else {
+        noted.flags &= !DEPENDENCE;
+    }
+    note(slot, info, address, noted);
+}
+
+/// The same, where no value moves from register to register.
+extern "C" fn on_setting_access(thread: c_uint, info: u32, address: u64, data: *mut c_void) {
+    let mut noted = Noted::of(data as u64);
     let slot = slot(thread);
     // SAFETY: the slot is the running thread's own.
     let loads_back = unsafe {
-        let followed = &mut (*slot).followed;
-        if Slot::has_noted(slot, noted.before_end) {
-            followed.further
-        } else {
-            let known = Op { word: 0, meta: noted.flags.into() }.dependence();
-            followed.access(edge_of(data as u64), known)
-        }
+        let is_first = !Slot::has_noted(slot, noted.before_end);
+        is_first.then(|| (*slot).followed.set(edge_of(data as u64))).flatten()
     };
-    noted.flags = noted.flags & !DEPENDENCE | dependence(loads_back);
+    let Some(loads_back) = loads_back else {
+        return on_followed_access(thread, info, address, data);
+    };
+    noted.flags |= dependence(loads_back);
     note(slot, info, address, noted);
 }
 
@@ -488,14 +508,20 @@ extern "C" fn on_reading_access(thread: c_uint, info: u32, address: u64, data: *
 
 /// In `meta`, that an access depends on the load so many loads back.
 #[inline(always)]
-fn dependence(loads_back: u8) -> u32 {
-    Op::compute(0).depending_on(loads_back.into()).meta as u32
+fn dependence(loads_back: u64) -> u32 {
+    Op::compute(0).depending_on(loads_back).meta as u32
 }
 
-/// An instruction is about to run before which values have moved between registers.
+/// An instruction is about to run, of a block in which values move between registers.
+extern "C" fn on_moves(thread: c_uint, data: *mut c_void) {
+    // SAFETY: the slot is the running thread's own.
+    unsafe { (*slot(thread)).followed.pass(data as usize as u32) };
+}
+
+/// The same, in which there is more than that.
 extern "C" fn on_instruction(thread: c_uint, data: *mut c_void) {
     // SAFETY: the slot is the running thread's own.
-    unsafe { (*slot(thread)).followed.instruction(data as usize as u32) };
+    unsafe { (*slot(thread)).followed.access(data as usize as u32) };
 }
 
 /// A call of the system is about to be made, at a site.
