@@ -563,7 +563,11 @@ impl Machine {
                         block => self.wait_for_address(index, block),
                     };
                 };
-                let second = source == Source::SecondTlb;
+                if let (Source::SecondTlb, Some(access)) = (source, &mut thread.access) {
+                    // It may have to wait, and is found by the first level then.
+                    access.asks_second_tlb = true;
+                }
+                let second = access.asks_second_tlb || source == Source::SecondTlb;
                 let tlb_ps = if second { self.fixed.second_tlb_ps } else { 0 };
                 let walk = source == Source::Walk;
                 let offset = address & ((1 << self.fixed.page_shift) - 1);
@@ -572,10 +576,10 @@ impl Machine {
         };
         let line = physical >> self.fixed.line_shift;
         if access.way != Way::Caches {
-            return match (start.block(context.now_ps), walk) {
-                (Block::None, true) => self.walk_first(index, access),
-                (Block::None, false) => self.perform_past(index, access, (line, physical), tlb_ps),
-                (block, _) => self.wait_for_address(index, block),
+            return match (start, walk) {
+                (Start::Behind(of, _), _) => self.wait_for_address(index, Block::On(of)),
+                (_, true) => self.walk_first(index, access),
+                (_, false) => self.perform_past(index, access, (line, physical), tlb_ps),
             };
         }
         if walk {
@@ -608,12 +612,11 @@ impl Machine {
                 return self.wait_on(index, Block::On(miss));
             }
             // Two fields of a node wait for the same, and come with its line.
-            return match (start.block(context.now_ps), self.misses[miss].behind) {
-                (Block::On(of), Some(Behind { of: same, .. })) if of == same => {
-                    self.merge(index, access, miss, tlb_ps)
+            let waits_for = self.misses[miss].behind.map(|behind| behind.of);
+            return match start {
+                Start::Behind(of, _) if of != miss && Some(of) != waits_for => {
+                    self.wait_for_address(index, Block::On(of))
                 }
-                (Block::On(of), _) if of != miss => self.wait_for_address(index, Block::On(of)),
-                (Block::Until(at_ps), _) => self.wait_for_address(index, Block::Until(at_ps)),
                 _ => self.merge(index, access, miss, tlb_ps),
             };
         }

@@ -254,6 +254,7 @@ impl Access {
             whole_line: false,
             offered_ps: NOT_OFFERED,
             after_fault: false,
+            asks_second_tlb: false,
         }
     }
 }
@@ -355,6 +356,8 @@ pub struct Access {
     pub offered_ps: u64,
     /// It is repeated after a fault, whose time is its own.
     pub after_fault: bool,
+    /// The second level of the TLB has had its translation.
+    pub asks_second_tlb: bool,
 }
 
 /// An access that faulted, while the kernel works on it.

@@ -98,6 +98,21 @@ fn chases_that_do_not_depend_on_each_other_overlap() {
     }
 }
 
+/// A step waits for its registers or its window after it has asked the TLB, and takes what that took all the same.
+#[test]
+fn each_step_of_a_chase_through_many_pages_takes_the_second_tlb_and_the_cache() {
+    let pages = 48;
+    let lines: Vec<u64> =
+        (0..64 * pages).map(|i| ANONYMOUS + i % pages * PAGE + i / pages * LINE).collect();
+    let ops = chase(&lines, 1);
+    for registers in ["2", "16"] {
+        let sets = [("processor.tlb.entries", "16"), ("processor.tlb.ways", "16")];
+        let registers = [("processor.miss_registers", registers)];
+        let more = adds(&oracle(&[&sets, &registers]), &repeat(&ops, 2), &ops);
+        assert_eq!(more.time_ps, more.accesses * (SECOND_PS + L2_PS));
+    }
+}
+
 /// Of a node the pointer to the next and a value are loaded; and of what the pointer says first, a hit, comes where that lies.
 #[test]
 fn fields_of_a_node_come_together_and_hits_between_nodes_take_their_time() {
@@ -127,11 +142,10 @@ fn a_load_that_waits_keeps_back_what_follows_only_as_far_as_the_window_reaches()
         let window = (keys * 4).to_string();
         let sets = [("processor.reorder_window", &*window), FAR.1];
         let more = adds(&oracle(&[&sets]), &repeat(&ops, 2), &ops);
-        // The first load of a pair waits for that of so many pairs before.
+        // The first load of a pair waits for that of so many pairs before at least, and no pair for the end of as many.
         let pairs_ps = more.accesses / 2 * L3_PS / keys;
         let off = more.time_ps as f64 / pairs_ps as f64;
-        // Behind it come its own instructions.
-        assert!((0.98..1.25).contains(&off), "{keys}: {off}");
+        assert!((0.98..2.0).contains(&off), "{keys}: {off}");
     }
 }
 
