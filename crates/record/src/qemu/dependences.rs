@@ -163,8 +163,20 @@ const NO_MOVE: u32 =
 
 /// What a plan says where an edge has no room for it.
 struct Long {
-    address: Set,
-    moves: Vec<(u8, Set)>,
+    address: Mask,
+    moves: Vec<(u8, Mask)>,
+}
+
+/// Of a set of general registers a byte each: all bits of those that are in it.
+#[repr(align(16))]
+struct Mask([u8; GENERAL]);
+
+impl Mask {
+    fn of(registers: Set) -> Mask {
+        Mask(std::array::from_fn(
+            |register| if registers >> register & 1 == 0 { 0 } else { u8::MAX },
+        ))
+    }
 }
 
 impl Edge {
@@ -187,7 +199,8 @@ impl Edge {
         if let Some(registers) = plan.registers() {
             return self.registers.store(registers, Ordering::Relaxed);
         }
-        let long = Long { address: plan.address, moves: plan.moves.clone() };
+        let moves = plan.moves.iter().map(|(to, from)| (*to, Mask::of(*from))).collect();
+        let long = Long { address: Mask::of(plan.address), moves };
         // As long as code may run that names it: to the end.
         self.long.store(Box::into_raw(Box::new(long)), Ordering::Relaxed);
     }
@@ -301,20 +314,22 @@ impl Followed {
         })
     }
 
-    #[cold]
     #[inline(never)]
     fn access_long(&mut self, edge: &Edge, long: &Long) -> u64 {
         let before = *self;
         self.set_reach(edge);
         for (to, from) in &long.moves {
-            self.until[usize::from(*to)] = before.latest(*from);
+            self.until[usize::from(*to)] = before.latest(from);
         }
-        before.back(before.latest(long.address))
+        before.back(before.latest(&long.address))
     }
 
     /// Until when the latest load is in reach of which any of these has been made.
-    fn latest(&self, registers: Set) -> u8 {
-        numbers(registers).map(|register| self.until[register]).max().unwrap_or(0)
+    #[inline(always)]
+    fn latest(&self, registers: &Mask) -> u8 {
+        // All at once, by vectors.
+        let among: [u8; GENERAL] = std::array::from_fn(|it| self.until[it] & registers.0[it]);
+        among.into_iter().fold(0, u8::max)
     }
 
     /// Gives registers another reach. At most [`MOST_PASSED`] loads have passed.
