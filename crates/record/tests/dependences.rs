@@ -96,9 +96,10 @@ fn in_a_tree_each_node_waits_for_the_one_above_it() {
     needs_qemu!();
     let ops: Vec<Op> = marked("tree").into_iter().filter(is_load).collect();
     let words: Vec<u64> = ops.iter().map(|op| op.word).collect();
-    // Nothing but values of nodes is loaded by what the load before gave, and not that of the root.
-    let values = ops.iter().filter(|op| op.dependence() == 1).map(|op| op.word);
-    let root = (values.min().expect("values of nodes") & !(NODE_BYTES - 1)) - NODE_BYTES;
+    // The lowest place that gives what the next load goes by is the root's left field: the stack is above.
+    let loads = words.iter().zip(&ops[1..]);
+    let givers = loads.filter(|(_, next)| next.dependence() == 1).map(|(giver, _)| *giver);
+    let root = givers.min().expect("nodes");
     let node = |word: u64| Some((word.checked_sub(root)? / NODE_BYTES) as usize);
     let in_tree = |word: u64| node(word).filter(|node| *node < NODES);
     let (mut by_parent, mut by_stack) = (0, 0);
