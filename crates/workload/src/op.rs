@@ -199,20 +199,20 @@ impl Op {
 
 /// Accesses whose addresses are made of the value of one load, while others come between them.
 #[derive(Clone, Copy, Debug)]
-pub struct Behind {
+pub struct MadeOf {
     loads_back: u64,
 }
 
-impl Behind {
+impl MadeOf {
     /// That load is the last.
-    pub const LAST: Behind = Behind::loads(1);
+    pub const LAST: MadeOf = MadeOf::loads(1);
 
     /// There is no such load.
-    pub const NONE: Behind = Behind::loads(u64::MAX);
+    pub const NONE: MadeOf = MadeOf::loads(u64::MAX);
 
     /// That load lies so many loads back.
-    pub const fn loads(loads_back: u64) -> Behind {
-        Behind { loads_back }
+    pub const fn loads(loads_back: u64) -> MadeOf {
+        MadeOf { loads_back }
     }
 
     /// An access whose address is made of it.

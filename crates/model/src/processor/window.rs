@@ -88,15 +88,39 @@ pub enum Start {
     At(u64),
     /// So long after a miss is finished.
     Behind(u32, u32),
+    /// Once both of two misses are: of a load that crosses a line neither half is there.
+    BehindBoth(u32, u32),
 }
 
 impl Start {
+    /// When both are. What is known is not later than what is not.
+    fn and(self, other: Start) -> Start {
+        match (self, other) {
+            (Start::At(one_ps), Start::At(other_ps)) => Start::At(one_ps.max(other_ps)),
+            (Start::At(_), behind) | (behind, Start::At(_)) => behind,
+            (Start::Behind(one, one_ps), Start::Behind(of, of_ps)) if one == of => {
+                Start::Behind(one, one_ps.max(of_ps))
+            }
+            (Start::Behind(one, _), Start::Behind(of, _)) => Start::BehindBoth(one, of),
+            (both, _) => both,
+        }
+    }
+
+    /// The time, or the miss behind which it is, of two the first, and how long behind that.
+    pub fn known(self) -> Result<u64, (u32, u32)> {
+        match self {
+            Start::At(at_ps) => Ok(at_ps),
+            Start::Behind(miss, after_ps) => Err((miss, after_ps)),
+            Start::BehindBoth(miss, _) => Err((miss, 0)),
+        }
+    }
+
     /// What keeps an access from beginning at `now_ps`.
     pub fn block(self, now_ps: u64) -> Block {
         match self {
             Start::At(at_ps) if at_ps <= now_ps => Block::None,
             Start::At(at_ps) => Block::Until(at_ps),
-            Start::Behind(miss, _) => Block::On(miss),
+            Start::Behind(miss, _) | Start::BehindBoth(miss, _) => Block::On(miss),
         }
     }
 }
@@ -120,7 +144,9 @@ struct Issued {
 }
 
 /// Loads on which a later access may depend.
-const LOADS: usize = 16;
+pub const LOADS: usize = 16;
+/// In the place of a number of loads back: the entry of the page table that a walk has loaded last.
+pub const WALKED: u8 = u8::MAX;
 
 /// What an access gives to those that depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +157,8 @@ pub enum Gives {
     Load,
     /// The rest of the value of the load before, which crosses a line.
     RestOfLoad,
+    /// An entry of the page table, for the access that waits for it.
+    Walked,
 }
 
 /// So many entries are few.
@@ -152,6 +180,8 @@ pub struct Window {
     /// When the data of the program's last loads are there, one behind the other, and where the last of them stands.
     loads: [Start; LOADS],
     last_load: usize,
+    /// The same of the entry of the page table that was loaded by itself last.
+    walked: Start,
     /// How far, in time, instructions of a whole window reach.
     reach_ps: u64,
     /// Entries that have left the window.
@@ -174,6 +204,7 @@ impl Window {
             last_store_at: u64::MAX,
             loads: [Start::At(0); LOADS],
             last_load: 0,
+            walked: Start::At(0),
             reach_ps: u64::MAX,
             gone: 0,
             fenced: 0,
@@ -311,30 +342,24 @@ impl Window {
             return Start::At(now_ps);
         }
         let load = self.last_load.wrapping_sub(usize::from(loads_back) - 1);
-        match self.loads[load % LOADS] {
+        match if loads_back == WALKED { self.walked } else { self.loads[load % LOADS] } {
             Start::At(at_ps) => Start::At(at_ps.max(now_ps)),
-            behind @ Start::Behind(..) => behind,
+            behind => behind,
         }
     }
 
     /// Notes when what an access gives is there.
     #[inline]
     fn give(&mut self, done: Start, gives: Gives) {
-        match gives {
+        let load = match gives {
             Gives::Nothing => return,
-            Gives::Load => self.last_load = self.last_load.wrapping_add(1),
-            Gives::RestOfLoad => {
-                let first = self.loads[self.last_load % LOADS];
-                let is_later = match (first, done) {
-                    (Start::At(first_ps), Start::At(done_ps)) => done_ps >= first_ps,
-                    (_, done) => matches!(done, Start::Behind(..)),
-                };
-                if !is_later {
-                    return;
-                }
+            Gives::Walked => &mut self.walked,
+            Gives::Load | Gives::RestOfLoad => {
+                self.last_load = self.last_load.wrapping_add(usize::from(gives == Gives::Load));
+                &mut self.loads[self.last_load % LOADS]
             }
-        }
-        self.loads[self.last_load % LOADS] = done;
+        };
+        *load = if gives == Gives::RestOfLoad { load.and(done) } else { done };
     }
 
     /// An access that begins so was served by the first level, after `latency_ps`. It has its place in a queue behind what is
@@ -358,11 +383,12 @@ impl Window {
             Start::Behind(miss, after_ps) => {
                 Start::Behind(miss, after_ps.saturating_add(latency_ps as u32))
             }
+            both => both,
         };
         self.give(done, gives);
         match done {
             Start::At(at_ps) => now_ps.max(at_ps.saturating_sub(self.reach_ps)),
-            Start::Behind(..) => now_ps,
+            _ => now_ps,
         }
     }
 
@@ -489,12 +515,15 @@ impl Window {
                 }
             }
         }
-        for load in &mut self.loads {
-            if let Start::Behind(of, after_ps) = *load
-                && of == miss
-            {
-                *load = Start::At(done_ps + u64::from(after_ps));
-            }
+        for load in self.loads.iter_mut().chain([&mut self.walked]) {
+            *load = match *load {
+                Start::Behind(of, after_ps) if of == miss => {
+                    Start::At(done_ps + u64::from(after_ps))
+                }
+                Start::BehindBoth(of, other) if of == miss => Start::Behind(other, 0),
+                Start::BehindBoth(other, of) if of == miss => Start::Behind(other, 0),
+                load => load,
+            };
         }
     }
 
@@ -667,11 +696,19 @@ mod tests {
         window.push(load(20, 300, NO_MISS), Gives::Load);
         window.push(load(20, 200, NO_MISS), Gives::RestOfLoad);
         assert_eq!([1, 2].map(|it| window.start(it, 0)), [300, 115].map(Start::At));
-        window.push(load(20, UNKNOWN, 5), Gives::RestOfLoad);
-        window.push(load(20, 800, NO_MISS), Gives::RestOfLoad);
+        window.push(load(21, UNKNOWN, 5), Gives::Load);
+        window.push(load(21, 800, NO_MISS), Gives::RestOfLoad);
         assert_eq!(window.start(1, 0), Start::Behind(5, 0), "the half that is not known counts");
-        window.finish(5, 400);
-        assert_eq!(window.start(1, 0), Start::At(400));
+        window.push(load(22, UNKNOWN, 6), Gives::Load);
+        window.push(load(22, UNKNOWN, 7), Gives::RestOfLoad);
+        assert_eq!(window.start(1, 0).block(0), Block::On(6));
+        window.finish(6, 400);
+        assert_eq!(window.start(1, 0).block(400), Block::On(7), "and the other half");
+        window.push(load(23, UNKNOWN, 8), Gives::Walked);
+        assert_eq!(window.start(WALKED, 0), Start::Behind(8, 0));
+        assert_eq!(window.start(1, 0), Start::Behind(7, 0), "an entry of the page table is none");
+        [5, 7, 8].into_iter().for_each(|miss| window.finish(miss, 500));
+        assert_eq!([1, 2, WALKED].map(|it| window.start(it, 0)), [Start::At(500); 3]);
     }
 
     #[test]

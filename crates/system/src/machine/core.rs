@@ -5,7 +5,7 @@ use super::dependence::Behind;
 use super::faults::{Ended, FaultKind};
 use super::memory::{Merged, Miss};
 use super::thread::{
-    Access, BUSY, Begun, Fault, Flush, NOT_OFFERED, Place, State, Step, Thread, Trap, Way,
+    Access, BUSY, Begun, Fault, Flush, Half, NOT_OFFERED, Place, State, Step, Thread, Trap, Way,
 };
 use super::{
     COPY_INSTRUCTIONS, Context, Core, Doing, Event, Fixed, KERNEL_LINES, Machine, MachineError,
@@ -15,13 +15,16 @@ use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
 use tierscope_model::processor::window::{
-    Block, Gives, Holds, NO_MISS, Outstanding, Sizes, Start, UNKNOWN,
+    Block, Gives, Holds, LOADS, NO_MISS, Outstanding, Sizes, Start, UNKNOWN, WALKED,
 };
 use tierscope_workload::op::{
-    FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN,
+    FLAG_KEEP, FLAG_NON_TEMPORAL, FLAG_ORDERED, FLAG_STORES, FLAG_WRITTEN, MOST_DEPENDENCE,
 };
 use tierscope_workload::runs::{RING_BYTES, RUN, Run};
 use tierscope_workload::{Op, OpKind, Pull, SiteId};
+
+// As far back as operations tell.
+const _: () = assert!(LOADS == MOST_DEPENDENCE as usize);
 
 /// Operations pulled from the stream at once.
 const PULL: usize = 4096;
@@ -178,11 +181,7 @@ impl Machine {
     fn batch_step(&mut self, index: usize, horizon_ps: u64) -> Result<Flow, MachineError> {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
-        if let (None, Some(access)) = (thread.access, thread.again.front()) {
-            thread.access = Some(*access);
-            thread.again.pop_front();
-        }
-        if context.trap.is_some() && thread.again.is_empty() {
+        if context.trap.is_some() {
             return Ok(self.drain(index));
         }
         if thread.access.is_some() {
@@ -194,6 +193,10 @@ impl Machine {
         if thread.called_at_ps.is_some() {
             let id = context.thread;
             self.end_call_of_windows(id);
+            return Ok(Flow::Continue);
+        }
+        if let Some(access) = thread.again.pop_front() {
+            thread.access = Some(access);
             return Ok(Flow::Continue);
         }
         let Some(op) = thread.buffer.get(thread.position).copied() else {
@@ -248,7 +251,8 @@ impl Machine {
         let write = kind == OpKind::Store as u8;
         let last_byte = op.word.saturating_add(u64::from(op.size().max(1)) - 1);
         if last_byte / line_bytes != op.word / line_bytes {
-            thread.half = Some((last_byte & !(line_bytes - 1), write));
+            let address = last_byte & !(line_bytes - 1);
+            thread.half = Some(Half { address, write, loads_back: op.dependence() });
         }
         let access = Access::program(op.word, write, op.dependence());
         let past = write && op.flags() & FLAG_NON_TEMPORAL != 0;
@@ -358,7 +362,8 @@ impl Machine {
                 });
             if !hit {
                 let lines = 1u64 << line_shift;
-                thread.half = crosses.then_some((last_byte & !(lines - 1), write));
+                let address = last_byte & !(lines - 1);
+                thread.half = crosses.then_some(Half { address, write, loads_back });
                 thread.access = Some(Access::program(op.word, write, loads_back));
                 break;
             }
@@ -547,6 +552,9 @@ impl Machine {
             }
         }
         let start = context.window.start(access.loads_back, context.now_ps);
+        if let Start::BehindBoth(of, _) = start {
+            return self.wait_for_address(index, Block::On(of));
+        }
         // Whose address is known later is told from then on, however long it has been here.
         let is_told_whole = issue_ps != context.now_ps && start == Start::At(context.now_ps);
         let slow = access.after_fault || is_told_whole;
@@ -641,9 +649,9 @@ impl Machine {
         self.account.beyond_first += 1;
         if let Some(level) = level {
             let latency_ps = core.caches.latency_ps(level);
-            let (done_ps, miss, after_ps) = match start {
-                Start::At(at_ps) => (at_ps + tlb_ps + latency_ps, NO_MISS, 0),
-                Start::Behind(miss, after_ps) => {
+            let (done_ps, miss, after_ps) = match start.known() {
+                Ok(at_ps) => (at_ps + tlb_ps + latency_ps, NO_MISS, 0),
+                Err((miss, after_ps)) => {
                     (UNKNOWN, miss, after_ps.saturating_add((tlb_ps + latency_ps) as u32))
                 }
             };
@@ -676,14 +684,14 @@ impl Machine {
         let cause = Cause { area, site: thread.site };
         let begun = begin(thread, access, (start, context.now_ps), &mut self.account.ended);
         let mut miss = Miss::new((index, context.thread), line, (access, cause), begun);
-        match start {
-            Start::At(at_ps) => {
+        match start.known() {
+            Ok(at_ps) => {
                 miss.timeline.push(Stage::Tlb, tlb_ps);
                 miss.timeline.push(Stage::Cache, latency_ps);
                 miss.clock_ps = at_ps + tlb_ps + latency_ps;
                 self.start_miss(index, miss, access.gives);
             }
-            Start::Behind(of, after_ps) => {
+            Err((of, after_ps)) => {
                 miss.behind = Some(Behind { of, after_ps, tlb_ps });
                 miss.clock_ps = context.now_ps;
                 self.start_behind(index, (miss, access.gives), of);
@@ -774,9 +782,9 @@ impl Machine {
         self.account.walks += 1;
         self.account.beyond_first += 1;
         let tlb_ps = self.fixed.second_tlb_ps;
-        let at_ps = match start {
-            Start::At(at_ps) => at_ps,
-            Start::Behind(of, after_ps) => {
+        let at_ps = match start.known() {
+            Ok(at_ps) => at_ps,
+            Err((of, after_ps)) => {
                 miss.behind = Some(Behind { of, after_ps, tlb_ps });
                 miss.clock_ps = context.now_ps;
                 self.start_behind(index, (miss, access.gives), of);
@@ -818,10 +826,9 @@ impl Machine {
         thread.charge_until(Stage::Tlb as usize, context.now_ps);
         self.account.walks += 1;
         let ([entry, ..], _) = self.paging.walk_addresses(page, is_huge);
-        // The access waits for the entry as for the rest of the last load.
         let entry = Access::kernel(Place::Physical(entry), false);
-        thread.access = Some(Access { gives: Gives::RestOfLoad, ..entry });
-        thread.store_after = Some(Access { loads_back: 1, ..access });
+        thread.access = Some(Access { gives: Gives::Walked, ..entry });
+        thread.store_after = Some(Access { loads_back: WALKED, ..access });
         Flow::Continue
     }
 
@@ -878,11 +885,9 @@ impl Machine {
         let thread = &mut self.threads[self.contexts[index].thread];
         thread.access = thread.store_after.take();
         if thread.access.is_none()
-            && let Some((address, write)) = thread.half.take()
+            && let Some(half) = thread.half.take()
         {
-            let access = Access::program(address, write, 0);
-            let gives = if write { Gives::Nothing } else { Gives::RestOfLoad };
-            thread.access = Some(Access { gives, ..access });
+            thread.access = Some(half.access());
         }
     }
 
@@ -957,9 +962,9 @@ fn begin(
 /// What keeps an access that needs a miss register from getting one, where it needs it now.
 #[inline]
 fn register_block(context: &Context, start: Start) -> Block {
-    match start {
-        Start::At(_) => context.window.register_block(),
-        Start::Behind(..) => Block::None,
+    match start.known() {
+        Ok(_) => context.window.register_block(),
+        Err(_) => Block::None,
     }
 }
 

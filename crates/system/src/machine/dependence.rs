@@ -30,9 +30,9 @@ impl Machine {
         miss
     }
 
-    /// A miss that waited for another, which is finished, begins: it looks in its core's own caches, which may serve it
-    /// at the time that is given back, or goes to the shared ones.
-    pub(super) fn begin_dependent(&mut self, id: u32, of: &Miss, now_ps: u64) -> Option<u64> {
+    /// A miss that waited for another, which is finished, begins: it looks in its core's own caches, which may serve it, and
+    /// goes to the shared ones.
+    pub(super) fn begin_dependent(&mut self, id: u32, of: &Miss, now_ps: u64) {
         let away = self.threads[of.thread].away.as_mut().filter(|away| away.has(id));
         let index = match away {
             Some(away) => {
@@ -47,7 +47,7 @@ impl Machine {
         };
         let Machine { misses, cores, contexts, evicted, .. } = self;
         let miss = &mut misses[id];
-        let Behind { after_ps, tlb_ps, .. } = miss.behind.take()?;
+        let Some(Behind { after_ps, tlb_ps, .. }) = miss.behind.take() else { return };
         miss.context = index;
         // It is told from when its address is known.
         miss.clock_ps = miss.clock_ps.max(now_ps + u64::from(after_ps));
@@ -55,13 +55,14 @@ impl Machine {
         miss.timeline = Timeline::new();
         miss.pass(Stage::Tlb, miss.clock_ps + tlb_ps);
         let is_served = miss.advance(&mut cores[contexts[index].core].caches, evicted);
-        let at_ps = miss.clock_ps;
+        miss.is_checked = is_served;
+        let (at_ps, line, write) = (miss.clock_ps, miss.line, miss.write);
         self.put_evicted(now_ps);
-        if is_served {
-            return Some(at_ps);
+        if is_served && self.fixed.check_data {
+            self.check(index, line, write);
         }
-        self.queue.push(at_ps, index as u16, Event::Shared(id));
-        None
+        let event = if is_served { Event::Finish(id) } else { Event::Shared(id) };
+        self.queue.push(at_ps, index as u16, event);
     }
 
     /// Detail ends: what has not begun is taken back, for threads to do before all else as they go on. Chains that
@@ -69,6 +70,10 @@ impl Machine {
     pub(super) fn take_back(&mut self) {
         for index in 0..self.contexts.len() {
             let context = &mut self.contexts[index];
+            if context.trap.is_some() {
+                // It waits for all of them before it enters the kernel.
+                continue;
+            }
             let again = &mut self.threads[context.thread].again;
             context.pending.retain(|(_, id)| {
                 let miss = &mut self.misses[*id];

@@ -74,6 +74,8 @@ pub(super) struct Miss {
     pub walk_left: u8,
     /// What it waits for before it begins, where its address is made of what another loads.
     pub behind: Option<Behind>,
+    /// Its data have been checked as its core's own caches served it.
+    pub is_checked: bool,
     /// Misses of its thread whose addresses are made of what it loads.
     pub dependents: Vec<u32>,
     /// Version of the line that arrived.
@@ -129,6 +131,7 @@ impl Miss {
             walk: [0; 5],
             walk_left: 0,
             behind: None,
+            is_checked: false,
             dependents: Vec::new(),
             version: 0,
             merged: Vec::new(),
@@ -622,17 +625,9 @@ impl Machine {
         self.leave_transit(id, line, &stages, now_ps);
     }
 
-    /// A miss is finished, and with it those that wait for it and that their core's own caches serve.
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
-        let mut served = vec![(id, now_ps)];
-        while let Some((id, at_ps)) = served.pop() {
-            self.finish_one(id, at_ps, &mut served);
-        }
-    }
-
-    fn finish_one(&mut self, id: u32, now_ps: u64, served: &mut Vec<(u32, u64)>) {
         let mut miss = self.misses.remove(id);
-        if self.fixed.check_data && miss.way == Way::Caches {
+        if self.fixed.check_data && miss.way == Way::Caches && !miss.is_checked {
             self.check(miss.context, miss.line, miss.write);
         }
         self.account.finish(&miss, now_ps);
@@ -654,8 +649,7 @@ impl Machine {
             }
         }
         for dependent in std::mem::take(&mut miss.dependents) {
-            let begun = self.begin_dependent(dependent, &miss, now_ps);
-            served.extend(begun.map(|at_ps| (dependent, at_ps)));
+            self.begin_dependent(dependent, &miss, now_ps);
         }
         if !miss.merged.is_empty() {
             miss.merged.clear();

@@ -241,6 +241,12 @@ impl Access {
         Access { loads_back, gives, measured: true, ..Access::kernel(place, write) }
     }
 
+    /// When it was first offered: now, where it has not been before.
+    #[inline]
+    pub fn offered_at(&self, now_ps: u64) -> u64 {
+        if self.offered_ps == NOT_OFFERED { now_ps } else { self.offered_ps }
+    }
+
     /// An access of the kernel.
     pub fn kernel(place: Place, write: bool) -> Self {
         Access {
@@ -256,14 +262,6 @@ impl Access {
             after_fault: false,
             asks_second_tlb: false,
         }
-    }
-}
-
-impl Access {
-    /// When it was first offered: now, where it has not been before.
-    #[inline]
-    pub fn offered_at(&self, now_ps: u64) -> u64 {
-        if self.offered_ps == NOT_OFFERED { now_ps } else { self.offered_ps }
     }
 }
 
@@ -360,6 +358,26 @@ pub struct Access {
     pub asks_second_tlb: bool,
 }
 
+/// The other half of an access that crosses a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Half {
+    pub address: u64,
+    pub write: bool,
+    /// As of the first half.
+    pub loads_back: u8,
+}
+
+impl Half {
+    /// It goes where the first half went, and waits for the same load, which is one further back behind a half that was a load.
+    pub fn access(self) -> Access {
+        let Half { address, write, loads_back } = self;
+        let further = u8::from(!write && loads_back > 0);
+        let access = Access::program(address, write, loads_back + further);
+        let gives = if write { Gives::Nothing } else { Gives::RestOfLoad };
+        Access { gives, ..access }
+    }
+}
+
 /// An access that faulted, while the kernel works on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
@@ -372,7 +390,7 @@ pub struct Fault {
     /// The store that follows it, where it is part of a copy.
     pub store_after: Option<Access>,
     /// Its other half, where it crosses a line.
-    pub half: Option<(u64, bool)>,
+    pub half: Option<Half>,
     /// How many times its page was gone again before it could be used.
     pub repeats: u32,
     /// What it has needed so far.
@@ -411,7 +429,7 @@ pub struct Away {
     /// The access that it could not issue, and what follows that.
     pub access: Option<Access>,
     pub store_after: Option<Access>,
-    pub half: Option<(u64, bool)>,
+    pub half: Option<Half>,
 }
 
 impl Away {
@@ -445,7 +463,7 @@ pub struct Thread {
     /// The store that follows it, where it is part of a copy.
     pub store_after: Option<Access>,
     /// The other half of an access that crosses a line: address and write.
-    pub half: Option<(u64, bool)>,
+    pub half: Option<Half>,
     /// Instructions so far, the kernel's included: the measure of the reorder window.
     pub position_instructions: u64,
     /// Time up to which it is charged.

@@ -113,6 +113,18 @@ fn each_step_of_a_chase_through_many_pages_takes_the_second_tlb_and_the_cache() 
     }
 }
 
+#[test]
+fn a_chase_whose_pointers_cross_lines_waits_for_both_halves() {
+    let spec = oracle(&[]);
+    let nodes = every(2 * LINE, 6_144);
+    for (at, bytes) in [(0, 8), (LINE - 4, 8)] {
+        let step = |node: &u64| Op::load(node + at, bytes, 1).depending_on(1);
+        let ops: Vec<Op> = nodes.iter().map(step).collect();
+        let more = adds(&spec, &repeat(&ops, 2), &ops);
+        assert_eq!(more.time_ps, ops.len() as u64 * L3_PS, "{at}");
+    }
+}
+
 /// Of a node the pointer to the next and a value are loaded; and of what the pointer says first, a hit, comes where that lies.
 #[test]
 fn fields_of_a_node_come_together_and_hits_between_nodes_take_their_time() {

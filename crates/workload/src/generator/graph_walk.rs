@@ -11,7 +11,7 @@ use super::indexed::share_of;
 use super::prelude::{BASE_ADDRESS, Prelude, TOUCHED};
 use super::units::{Units, in_units};
 use super::{Generator, Made, PAGE_BYTES, Parameter, data_set, flag, integer, threads_of};
-use crate::op::{Behind, Op, ThreadId};
+use crate::op::{MadeOf, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use std::sync::Arc;
@@ -133,7 +133,7 @@ impl Units for Walks {
         for (step, (vertex, edge)) in (0..).zip(self.walk(number)) {
             let offset = BASE_ADDRESS + vertex * OFFSET_BYTES;
             // The first vertex of a walk is known without a load.
-            let mut vertex = Behind::LAST;
+            let mut vertex = MadeOf::LAST;
             out.push(Op::store(self.own(thread) + step * EDGE_BYTES, EDGE_BYTES as u16, 1));
             for at in [offset, offset + OFFSET_BYTES] {
                 let bounds = Op::load(at, OFFSET_BYTES as u16, 1);

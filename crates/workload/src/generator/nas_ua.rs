@@ -22,7 +22,7 @@ use super::units::{Units, barrier, in_units};
 use super::{
     Generator, Made, PAGE_BYTES, Parameter, ParameterError, flag, integer, text, threads_of,
 };
-use crate::op::{Behind, FLAG_ATOMIC, Op, ThreadId};
+use crate::op::{FLAG_ATOMIC, MadeOf, Op, ThreadId};
 use crate::stream::Footprint;
 use mesh::{Beyond, EDGE, FACES, Mesh};
 use serde_json::Value;
@@ -387,7 +387,7 @@ impl Ua {
             for (point, mortar) in (0..).zip(points) {
                 let index = self.idmo(number, face, quarter, point);
                 out.push(Op::load(index, INDEX_BYTES as u16, 2));
-                let mut by_index = Behind::LAST;
+                let mut by_index = MadeOf::LAST;
                 let mortar_at = self.on(on, mortar);
                 if up {
                     let lock = Op::store(self.lock(mortar), NUMBER_BYTES as u16, 4);

@@ -16,7 +16,7 @@ use super::prelude::{BASE_ADDRESS, Prelude};
 use super::units::{Units, barrier, in_units};
 use super::zipfian::exp;
 use super::{Generator, Made, PAGE_BYTES, Parameter, data_set, flag, integer, threads_of, wrong};
-use crate::op::{Behind, MAP_SHARED, MAP_WRITABLE, NO_FILE, Op, ThreadId};
+use crate::op::{MAP_SHARED, MAP_WRITABLE, MadeOf, NO_FILE, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use std::sync::Arc;
@@ -195,7 +195,7 @@ impl Bfs {
             let rank = self.target(rank, edge);
             let next = self.order.at(rank);
             let visited = Op::load(self.mark(VISITED, next), 1, self.instructions);
-            let mut target = Behind::LAST;
+            let mut target = MadeOf::LAST;
             out.push(target.next(visited));
             if self.depth(rank) > level {
                 let cost = Op::load(self.cost(node), COST_BYTES as u16, self.instructions);

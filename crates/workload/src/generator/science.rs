@@ -20,7 +20,7 @@ use super::units::{Units, in_units};
 use super::{
     Generator, Made, Parameter, data_set, find_value, flag, integer, size, text, threads_of, wrong,
 };
-use crate::op::{Behind, Call, FLAG_ATOMIC, Op, ThreadId};
+use crate::op::{Call, FLAG_ATOMIC, MadeOf, Op, ThreadId};
 use crate::stream::{FileInfo, Footprint};
 use serde_json::Value;
 use std::sync::Arc;
@@ -489,7 +489,7 @@ impl Science {
         let (page, number, at) = heap.find(row);
         let address = self.page(page, None, query);
         query.out.push(Op::load(address + tables::pointer(number), 4, 4));
-        let mut in_row = Behind::LAST;
+        let mut in_row = MadeOf::LAST;
         query.out.push(in_row.next(Op::load(address + at, 8, 10)));
         query.out.push(in_row.next(Op::load(address + at + 16, 8, instructions)));
         let own = self.own(query.thread) + row % (OWN_BYTES / 512) * 512;

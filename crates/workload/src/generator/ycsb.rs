@@ -17,7 +17,7 @@ use super::{
     Generator, Made, PAGE_BYTES, Parameter, ParameterError, data_set, find_value, flag, integer,
     text, threads_of, wrong,
 };
-use crate::op::{Behind, Op, ThreadId};
+use crate::op::{MadeOf, Op, ThreadId};
 use crate::stream::Footprint;
 use serde_json::Value;
 use std::sync::Arc;
@@ -362,7 +362,7 @@ impl Ycsb {
 
     /// The comparison with a record's key, and the pointer that leads there.
     fn header(at: u64) -> [Op; 2] {
-        let mut record = Behind::LAST;
+        let mut record = MadeOf::LAST;
         [at, at + WORD_BYTES].map(|at| record.next(Op::load(at, WORD_BYTES as u16, 2)))
     }
 
@@ -376,7 +376,7 @@ impl Ycsb {
             let (mut low, mut high) = (0, CHILDREN - 1);
             // Where the root lies needs no load.
             let is_root = level + 1 == self.levels.len();
-            let mut in_node = if is_root { Behind::NONE } else { Behind::LAST };
+            let mut in_node = if is_root { MadeOf::NONE } else { MadeOf::LAST };
             while low < high {
                 let middle = (low + high) / 2;
                 let key = Op::load(at + middle * WORD_BYTES, WORD_BYTES as u16, 3);
@@ -395,13 +395,13 @@ impl Ycsb {
     }
 
     /// Where a record lies was loaded before its key and its pointer.
-    const FOUND: Behind = Behind::loads(3);
+    const FOUND: MadeOf = MadeOf::loads(3);
 
     /// Copies so many bytes of a record from a place on.
     fn copy(
         &self,
         thread: ThreadId,
-        (number, mut found): (u64, Behind),
+        (number, mut found): (u64, MadeOf),
         from: u64,
         writes: bool,
         out: &mut Vec<Op>,
@@ -436,7 +436,7 @@ impl Ycsb {
         self.find(thread, unit, number, out);
         for field in 0..FIELDS {
             // Where a new one lies needs no load.
-            self.copy(thread, (number, Behind::NONE), field * FIELD_BYTES, true, out);
+            self.copy(thread, (number, MadeOf::NONE), field * FIELD_BYTES, true, out);
         }
         // Its key and its pointer; and the pointer to it.
         let at = self.record(number);

@@ -6,7 +6,7 @@
 //! where they are needed, into buffers that are taken one after the other and given back after a number of
 //! transactions.
 
-use crate::op::{Behind, Op};
+use crate::op::{MadeOf, Op};
 use tierscope_kernel::Permutation;
 
 /// Of a page: its header; a slot that says where an item begins (`dbinc/db_page.h`, `SIZEOF_PAGE`,
@@ -98,7 +98,7 @@ impl Buffers {
 /// search the slot, and the key where it says (`__bam_search`, `__ham_getindex_sorted`).
 pub(super) fn search(visit: Visit, at: u64, page_bytes: u64, out: &mut Vec<Op>) {
     // What lies on the page, by where that lies, which the load before it says.
-    let mut on_page = Behind::LAST;
+    let mut on_page = MadeOf::LAST;
     out.push(on_page.next(Op::load(at + ENTRIES_OFFSET, 2, 2)));
     let (mut low, mut high) = (0, visit.cells);
     while low < high {

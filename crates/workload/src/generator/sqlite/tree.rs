@@ -2,7 +2,7 @@
 //! (sqlite.org/fileformat2.html, §1.6): a table's B-tree by row number, whose leaves hold the rows, and
 //! an index's B-tree by key, which holds an entry on every level.
 
-use crate::op::{Behind, Op};
+use crate::op::{MadeOf, Op};
 
 /// Bytes of a page's header, of a leaf and above it (§1.6).
 const LEAF_HEADER_BYTES: u64 = 8;
@@ -198,7 +198,7 @@ fn levels(leaf: u64, children: u64, rows: u64) -> Vec<u64> {
 pub(super) fn search_page(visit: Visit, trees: &Trees, address: u64, out: &mut Vec<Op>) {
     let Visit { page, cell, cells, found } = visit;
     // What lies on the page, by where that lies, which the load before it says.
-    let mut on_page = Behind::LAST;
+    let mut on_page = MadeOf::LAST;
     out.push(on_page.next(Op::load(address + 3, 2, 1)));
     let (mut low, mut high) = (0, cells as i64 - 1);
     let goal = cell as i64;
@@ -207,7 +207,7 @@ pub(super) fn search_page(visit: Visit, trees: &Trees, address: u64, out: &mut V
         let at = address + trees.cell_offset(page, middle as u64);
         let pointer = Op::load(address + Trees::pointer_offset(page, middle as u64), 2, 1);
         out.push(on_page.next(pointer));
-        let mut cell = Behind::LAST;
+        let mut cell = MadeOf::LAST;
         let words = if page.tree == Tree::Index { 3 } else { 1 };
         for word in (0..words).map(|word| Op::load(at + 8 * word, 8, 1)) {
             on_page.pass(word);
