@@ -458,8 +458,12 @@ fn calls_that_have_a_file_one_after_the_other_do_so_between_units() {
 #[test]
 fn nothing_that_waits_is_lost_or_done_twice_where_a_unit_ends() {
     for (name, system) in machines() {
-        let (accesses, unit_ps) =
-            if name == "storage" { (60_000, 2_000 * US) } else { (400_000, 50 * US) };
+        // A unit has many times as many accesses as wait for each other.
+        let (accesses, unit_ps) = match name {
+            "storage" => (60_000, 2_000 * US),
+            "hybrid" => (60_000, 1_500 * US),
+            _ => (400_000, 50 * US),
+        };
         let stops = || vec![Bound::Accesses(accesses)];
         let work = || work::work("nodes", 8 << 20, 1);
         let whole = run(&system, work(), &RunOptions { stops: stops(), ..RunOptions::default() });
@@ -769,7 +773,8 @@ fn a_run_that_ends_before_its_first_unit_is_told_by_its_start() {
         assert_eq!(result.sampling.as_ref().unwrap().half_widths.time, None);
         assert_eq!(result.accesses, whole.accesses, "{name}");
         let off = result.instructions as f64 / whole.instructions as f64 - 1.0;
-        assert!(off.abs() < 0.001, "{name}: instructions are {off}, at one limit");
+        // Of what is under way at the end the instructions have been counted.
+        assert!(off.abs() < 0.003, "{name}: instructions are {off}, at one limit");
         let off = result.time_s / whole.time_s - 1.0;
         assert!(off.abs() < 0.05, "{name}: {off}");
         let of_threads: f64 = result.time_breakdown_ns.values().sum();
