@@ -193,10 +193,10 @@ impl Units for Cg {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::FLAG_DEPENDENT;
     use crate::conformance::stream_laws;
     use crate::generator::find;
     use crate::goodness;
+    use crate::op::FLAG_DEPENDENT;
 
     fn small(threads: u32) -> Cg {
         let draws = Counter::stream(1, "test");

@@ -102,8 +102,7 @@ const UPDATES: &[Parameter] = &[
 ];
 
 /// Which accesses wait for which.
-const DEPENDENCES: &str =
-    "a page's header and pointers wait for what named the page, and each cell of a search for its pointer";
+const DEPENDENCES: &str = "a page's header and pointers wait for what named the page, and each cell of a search for its pointer";
 
 /// Registration.
 pub const GENERATORS: &[Generator] = &[
