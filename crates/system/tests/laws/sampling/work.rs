@@ -113,7 +113,7 @@ impl Walk {
             // Of each node of a list a value, and where the next lies.
             "nodes" => {
                 let node = at(self.uniform(index / 2, self.bytes));
-                let (place, loads_back) = if index % 2 == 0 { (8, 1) } else { (0, 2) };
+                let (place, loads_back) = if index.is_multiple_of(2) { (8, 1) } else { (0, 2) };
                 Op::load(node + place, 8, 4).depending_on(loads_back)
             }
             "log" => Op::store(at(self.uniform(index, self.bytes)), 8, 6),
