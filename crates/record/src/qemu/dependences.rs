@@ -243,7 +243,7 @@ fn number(plan: &Plan) -> u32 {
 }
 
 impl Followed {
-    /// Loads back to that on which an access depends, by registers as [`Way::Read`] has them. Where there is none it is 0, or
+    /// Loads back to that on which an access depends, by registers as `Way::Read` has them. Where there is none it is 0, or
     /// more than [`MOST_DEPENDENCE`].
     #[inline(always)]
     pub fn read(&self, registers: u8) -> u64 {
@@ -264,7 +264,7 @@ impl Followed {
     }
 
     /// Does what an edge says that has no moves, at the first access of an instruction, and gives the loads back to that on
-    /// which it depends. `None`, and nothing is done, where [`Self::access`] has to do it.
+    /// which it depends. `None`, and nothing is done, where `access` has to do it.
     #[inline(always)]
     pub fn set(&mut self, edge: u32) -> Option<u64> {
         let edge = EDGES.get(edge as usize).filter(|_| self.passed() <= MOST_PASSED)?;
