@@ -225,12 +225,6 @@ impl Window {
         self.reach_ps = reach_ps;
     }
 
-    /// Instructions from the oldest unfinished load.
-    #[inline]
-    pub fn reorder_window(&self) -> u64 {
-        self.sizes.reorder_window
-    }
-
     /// It has so much of all from now on. What is outstanding beyond that stays until it is done.
     #[inline]
     pub fn set_sizes(&mut self, sizes: Sizes) {

@@ -114,10 +114,9 @@ impl Machine {
     /// Runs a hardware thread until `horizon_ps`, or until it has to wait.
     pub(super) fn run_batch(&mut self, index: usize, horizon_ps: u64) -> Result<(), MachineError> {
         self.contexts[index].share = self.share(index);
-        self.divide(index);
+        let parts = self.divide(index);
         let Context { window, share, .. } = &mut self.contexts[index];
-        let instructions = window.reorder_window().saturating_mul(*share);
-        window.set_reach(self.fixed.pace.clone().advance(instructions));
+        window.set_reach((self.fixed.window_ps / parts).saturating_mul(*share));
         let accesses = self.accesses();
         let budget = self.region.budget(accesses, self.instructions());
         let budget = self.windows.as_ref().map_or(budget, |it| it.budget(accesses).min(budget));
@@ -161,20 +160,19 @@ impl Machine {
     }
 
     /// Where hardware threads of a core share what it has in flight, one has its part of them, those without a
-    /// software thread having none.
+    /// software thread having none; among how many it is divided.
     #[inline]
-    fn divide(&mut self, index: usize) {
-        if let Some(whole) = self.fixed.divided {
-            self.divide_among(index, whole);
-        }
+    fn divide(&mut self, index: usize) -> u64 {
+        self.fixed.divided.map_or(1, |whole| self.divide_among(index, whole))
     }
 
-    fn divide_among(&mut self, index: usize, whole: Sizes) {
+    fn divide_among(&mut self, index: usize, whole: Sizes) -> u64 {
         let threads = self.fixed.threads_per_core;
         let first = index / threads * threads;
         let siblings = &self.contexts[first..first + threads];
         let active = siblings.iter().filter(|context| context.doing != Doing::Idle).count().max(1);
         self.contexts[index].window.set_sizes(whole.part(active));
+        active as u64
     }
 
     #[inline]
@@ -715,10 +713,7 @@ impl Machine {
         let context = &mut self.contexts[index];
         let duration_ps = until_ps - context.now_ps;
         if duration_ps > 0 {
-            let thread = &mut self.threads[context.thread];
-            context.now_ps += duration_ps;
-            thread.times[BUSY] += duration_ps;
-            thread.clock_ps += duration_ps;
+            keep_busy(context, &mut self.threads[context.thread], duration_ps);
         }
     }
 
@@ -1007,8 +1002,13 @@ fn scattered(of: u64) -> u64 {
 #[inline]
 fn spend_program(context: &mut Context, thread: &mut Thread, instructions: u64) {
     let duration_ps = context.pace.advance(instructions * context.share);
-    context.now_ps += duration_ps;
     thread.position_instructions += instructions;
+    keep_busy(context, thread, duration_ps);
+}
+
+#[inline]
+fn keep_busy(context: &mut Context, thread: &mut Thread, duration_ps: u64) {
+    context.now_ps += duration_ps;
     thread.times[BUSY] += duration_ps;
     thread.clock_ps += duration_ps;
 }

@@ -235,6 +235,8 @@ struct Fixed {
     threads_per_core: usize,
     /// What a core has in flight, where its hardware threads share it.
     divided: Option<Sizes>,
+    /// What instructions of a core's whole reorder window take, where one hardware thread has it.
+    window_ps: u64,
     second_tlb_ps: u64,
     /// Time that an access takes to leave its core.
     lookahead_ps: u64,
@@ -457,11 +459,13 @@ impl Machine {
         let sleeps_first = driver.is_some_and(DriverSpec::sleeps_first);
         let service_times = sleeps_first.then(ServiceTimes::default);
         let promotion = spec.tiered.as_ref().and_then(|tiered| tiered.promotion.as_ref());
+        let pace = Pace::new(clock, millionths(processor.base_cpi), 1_000_000);
         let fixed = Fixed {
             line_shift,
             page_shift,
             threads_per_core: processor.threads_per_core as usize,
             divided: processor.partitioned.then(|| processor.in_flight()),
+            window_ps: pace.clone().advance(processor.reorder_window.into()),
             second_tlb_ps: clock.cycles_to_ps(processor.tlb.second_level_cycles()),
             lookahead_ps: cores[0].caches.latency_ps(private_depth - 1),
             interval_sources: (processor.cores * processor.threads_per_core) as u16 + 1,
@@ -490,7 +494,7 @@ impl Machine {
             memory_bytes: organization.memory_bytes(),
             tells: organization.tells_of_long_reads(),
             clock,
-            pace: Pace::new(clock, millionths(processor.base_cpi), 1_000_000),
+            pace,
             kernel_pace: Pace::new(clock, millionths(os.kernel_cpi), 1_000_000),
             kernel_line,
             check_data: spec.check_data,

@@ -14,7 +14,7 @@ use tierscope_model::os::file_system::cold::BlockRun;
 use tierscope_model::os::inode_locks::Hold;
 use tierscope_model::os::paging::{DirectCall, Populate, TransferId};
 use tierscope_model::processor::window::{Gives, Window};
-use tierscope_workload::op::Buffer;
+use tierscope_workload::op::{Buffer, FLAG_NON_TEMPORAL};
 use tierscope_workload::site::UNKNOWN_SITE;
 use tierscope_workload::{Op, OpKind, SiteId, ThreadId};
 
@@ -446,7 +446,7 @@ pub struct Thread {
     pub state: State,
     /// The process that it belongs to, once that is known; else the first.
     pub process: Option<u64>,
-    /// Accesses that it does before all else.
+    /// Accesses that it does before its next operation.
     pub again: VecDeque<Access>,
     /// Operations pulled and not all consumed.
     pub buffer: Vec<Op>,
@@ -462,7 +462,7 @@ pub struct Thread {
     pub access: Option<Access>,
     /// The store that follows it, where it is part of a copy.
     pub store_after: Option<Access>,
-    /// The other half of an access that crosses a line: address and write.
+    /// The other half of an access that crosses a line.
     pub half: Option<Half>,
     /// Instructions so far, the kernel's included: the measure of the reorder window.
     pub position_instructions: u64,
@@ -661,7 +661,8 @@ impl Thread {
         let line = load.place.address() >> line_shift;
         load.measured
             && next.is_some_and(|op| {
-                op.kind_code() == OpKind::Store as u8 && op.word >> line_shift == line
+                let past = op.flags() & FLAG_NON_TEMPORAL != 0;
+                op.kind_code() == OpKind::Store as u8 && !past && op.word >> line_shift == line
             })
     }
 
