@@ -151,10 +151,10 @@ impl Unit {
     };
 }
 
-/// A stretch of a run that was not in detail.
+/// A stretch of a run that was not measured: what was passed over, and what was in detail before the next unit.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Skimmed {
-    /// By the machine's clock, which goes on at the rates of the latest units.
+    /// By the machine's clock, which goes on at the rates of the latest units in what is passed over.
     pub time_ps: u64,
     /// Time of hardware threads, by that clock.
     pub worked_ps: f64,
@@ -183,8 +183,9 @@ pub(crate) struct Totals {
     pub lookups: u64,
     /// Misses, where they are counted throughout.
     pub misses: Option<u64>,
-    /// Time that passed in detail, measured or not.
+    /// Time that passed in detail; and of that what was measured: the start, and units.
     pub detailed_ps: u64,
+    pub measured_ps: u64,
     /// What came before the first stretch that was not in detail, all of it, unless it stands in a unit's place; and
     /// the last of it.
     pub start: Option<Unit>,
@@ -241,6 +242,7 @@ impl Totals {
             lookups: 0,
             misses: None,
             detailed_ps: 0,
+            measured_ps: 0,
             start: Some(Unit::NONE),
             pilot: Unit::NONE,
             asks_store: false,
@@ -409,8 +411,8 @@ impl Took {
     }
 }
 
-/// The run's time: what passed in detail, and each stretch between units as causes took in those near
-/// it. The machine's clock went on at the rates of the units before, and is put right. Syncs take as long whether one
+/// The run's time: what was measured, and each stretch between units as causes took in those near
+/// it. The machine's clock went on at the rates of the units before, or as queues and buffers filled, and is put right. Syncs take as long whether one
 /// thread waits for them or as many as there is room for.
 fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
     const SYNC: usize = Cause::Sync as usize;
@@ -430,7 +432,7 @@ fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
         let right = if skimmed.worked_ps > 0.0 { expected_ps / skimmed.worked_ps } else { 1.0 };
         skimmed.time_ps as f64 * right + syncs_ps
     });
-    totals.detailed_ps as f64 + stretches.sum::<f64>()
+    totals.measured_ps as f64 + stretches.sum::<f64>()
 }
 
 /// What each unit took of a figure beyond what those near it would have had it take, as stretches are
@@ -543,9 +545,9 @@ fn of_store(by_cause: &ByCause<f64>) -> f64 {
     by_cause[Cause::Store as usize] + by_cause[Cause::Sync as usize]
 }
 
-/// What of the time was passed over.
+/// What of the time was not measured.
 fn skimmed_share(sums: &Sums, totals: &Totals) -> f64 {
-    1.0 - totals.detailed_ps as f64 / (sums.all.time_ps as f64 * sums.time)
+    1.0 - totals.measured_ps as f64 / (sums.all.time_ps as f64 * sums.time)
 }
 
 /// What functional warming leaves out of the time, as a share of it.
@@ -902,9 +904,9 @@ mod tests {
         let units = [unit(1e9, 1)];
         let drive = || StoreEnergy { name: "store.drive".into(), energy_j: 5.0, idle_w: 2.0 };
         let clock_ps = 1_000_000_000;
-        let detailed_ps = clock_ps;
+        let measured_ps = clock_ps;
         let store_energy = vec![drive()];
-        let totals = Totals { clock_ps, detailed_ps, store_energy, ..skimmed(clock_ps, 1) };
+        let totals = Totals { clock_ps, measured_ps, store_energy, ..skimmed(clock_ps, 1) };
         let sums = Sums::of(&units, &totals);
         assert_eq!((sums.time, sums.all.time_ps), (2.0, 1_000_000_000));
         let mut result = SystemResult::default();
@@ -957,7 +959,7 @@ mod tests {
         // far from it, is nothing to it.
         let mut units = vec![unit(6e6, 2_000); NEAR];
         units.push(unit(9e9, 1_000));
-        let totals = Totals { detailed_ps: 7_000_000, ..skimmed(4_000_000, 2_000) };
+        let totals = Totals { measured_ps: 7_000_000, ..skimmed(4_000_000, 2_000) };
         assert_eq!(estimated_ps(&units, &totals), 13e6);
     }
 

@@ -644,7 +644,8 @@ impl Machine {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         let core = &mut self.cores[context.core];
-        self.account.beyond_first += 1;
+        // What waits for its address is counted as it begins.
+        self.account.beyond_first += u64::from(level.is_some() || start.known().is_ok());
         if let Some(level) = level {
             let latency_ps = core.caches.latency_ps(level);
             let (done_ps, miss, after_ps) = match start.known() {
@@ -775,7 +776,7 @@ impl Machine {
         miss.walk = entries.map(|entry| entry >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { levels as u8 };
         self.account.walks += 1;
-        self.account.beyond_first += 1;
+        self.account.beyond_first += u64::from(start.known().is_ok());
         let tlb_ps = self.fixed.second_tlb_ps;
         let at_ps = match start.known() {
             Ok(at_ps) => at_ps,

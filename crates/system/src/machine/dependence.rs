@@ -5,7 +5,7 @@ use super::memory::Miss;
 use super::thread::Access;
 use super::{Event, Machine};
 use tierscope_kernel::{Stage, Timeline};
-use tierscope_model::processor::window::Gives;
+use tierscope_model::processor::window::{Gives, LOADS};
 
 /// What a miss waits for: another, how long after that its address is known, and what the TLB takes then.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +45,7 @@ impl Machine {
                 index
             }
         };
+        self.account.beyond_first += 1;
         let Machine { misses, cores, contexts, evicted, .. } = self;
         let miss = &mut misses[id];
         let Some(Behind { after_ps, tlb_ps, .. }) = miss.behind.take() else { return };
@@ -75,15 +76,21 @@ impl Machine {
                 continue;
             }
             let again = &mut self.threads[context.thread].again;
+            let mut loads = Vec::new();
             context.pending.retain(|(_, id)| {
                 let miss = &mut self.misses[*id];
                 miss.dependents.clear();
-                if miss.behind.is_none() {
-                    return true;
-                }
-                let access = Access::program(miss.address, miss.write, 0);
+                let Some(Behind { of, .. }) = miss.behind else { return true };
+                // What it waited for has ended, or is taken back, too.
+                let back = loads.iter().rev().position(|load| *load == Some(of));
+                let back = back.map_or(0, |at| at + 1).min(LOADS) as u8;
+                let access = Access::program(miss.address, miss.write, back);
                 again.push_back(Access { measured: miss.measured, ..access });
-                again.extend(miss.addresses_merged().map(|at| Access::program(at, false, 0)));
+                loads.extend((!miss.write).then_some(Some(*id)));
+                let joined = miss.addresses_merged().map(|at| Access::program(at, false, 0));
+                let before = again.len();
+                again.extend(joined);
+                loads.resize(loads.len() + again.len() - before, None);
                 context.window.finish(*id, context.now_ps);
                 self.misses.remove(*id);
                 false

@@ -35,6 +35,9 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Sampler {
     plan: Plan,
+    /// What is simulated in detail before the next unit: as long as the last one's end took to let what was under way end, at
+    /// least, for as much of it has to come to be under way again.
+    refill_ps: u64,
     /// How what is passed over warms the machine.
     warming: Warming,
     phase: Phase,
@@ -59,13 +62,17 @@ pub(super) struct Sampler {
     since_ps: u64,
     /// Time of the event last seen while settling.
     settled_ps: u64,
-    /// Which hardware threads were at work when that began, and what syncs had taken by themselves.
+    /// Which hardware threads were at work when that began.
     at_work: Vec<bool>,
-    synced: u64,
     detailed_ps: u64,
+    /// Of that, what was measured: the start, and units.
+    measured_ps: u64,
     skimmed: Vec<Skimmed>,
-    /// Where the stretch under way that is not in detail began.
-    skim_began: Sums,
+    /// The stretch since the last unit, up to where what is under way of it began; and what had been counted at that
+    /// unit's end.
+    stretch: Skimmed,
+    part_began: Sums,
+    counted: ByCause<u64>,
     /// While a unit is counted, what is not of one; else what units have counted, and before the first of them
     /// what the start did.
     apart: Account,
@@ -228,7 +235,7 @@ pub(super) struct Waits {
 pub struct Plan {
     /// Of a unit.
     pub unit_ps: u64,
-    /// Of what is simulated in detail before it.
+    /// Of what is simulated in detail before it, at least.
     pub refill_ps: u64,
     /// Of a period, in which one unit lies; the first is all in detail.
     pub period_ps: u64,
@@ -279,6 +286,12 @@ impl Plan {
         }
         Ok(Plan { unit_ps, refill_ps, period_ps })
     }
+
+    /// What is in detail before the next unit, where what was under way at the end of the last took so long to end: half of
+    /// what a period has beside the unit at most.
+    fn refill_after(self, settled_ps: u64) -> u64 {
+        settled_ps.min((self.period_ps - self.unit_ps) / 2).max(self.refill_ps)
+    }
 }
 
 impl Sampler {
@@ -294,6 +307,7 @@ impl Sampler {
         let (read_ps, write_ps) = store_ps.unwrap_or_default();
         Sampler {
             plan,
+            refill_ps: plan.refill_ps,
             warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             phase: Phase::Refilling,
@@ -307,13 +321,15 @@ impl Sampler {
             since_ps: 0,
             settled_ps: 0,
             at_work: Vec::new(),
-            synced: 0,
             detailed_ps: 0,
+            measured_ps: 0,
             skimmed: Vec::new(),
+            stretch: Skimmed::default(),
             first: Unit::NONE,
             start: Unit::NONE,
             start_began: Began::default(),
-            skim_began: Sums::default(),
+            part_began: Sums::default(),
+            counted: [0; Cause::ALL.len()],
             apart,
             start_account,
             units: Vec::new(),
@@ -349,7 +365,7 @@ impl Sampler {
 
     /// When the next unit's warming in detail begins: in the next period that has room for it.
     fn next_unit_ps(&mut self, now_ps: u64) -> u64 {
-        let Plan { unit_ps, refill_ps, period_ps } = self.plan;
+        let (Plan { unit_ps, period_ps, .. }, refill_ps) = (self.plan, self.refill_ps);
         loop {
             let start_ps = self.origin_ps.saturating_add(self.periods.saturating_mul(period_ps));
             self.periods += 1;
@@ -395,7 +411,7 @@ impl Machine {
     pub(super) fn change_phase(&mut self, now_ps: u64) {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.events -= 1;
-        let Plan { unit_ps, refill_ps, .. } = sampler.plan;
+        let (Plan { unit_ps, .. }, refill_ps) = (sampler.plan, sampler.refill_ps);
         match sampler.phase {
             Phase::Skimming => {
                 self.end_skim(now_ps);
@@ -405,7 +421,9 @@ impl Machine {
                 self.schedule_phase(now_ps.saturating_add(refill_ps));
             }
             Phase::Refilling => {
-                sampler.detailed_ps += sampler.change(Phase::Measuring, now_ps);
+                let passed_ps = sampler.change(Phase::Measuring, now_ps);
+                sampler.detailed_ps += passed_ps;
+                sampler.measured_ps += if sampler.pilot { passed_ps } else { 0 };
                 self.begin_unit(now_ps);
                 self.schedule_phase(now_ps.saturating_add(unit_ps));
             }
@@ -500,6 +518,7 @@ impl Machine {
         let Some(sampler) = &mut self.sampler else { return };
         let (settled_ps, ended_ps) = (sampler.settled_ps, sampler.since_ps);
         sampler.change(Phase::Skimming, settled_ps);
+        sampler.refill_ps = sampler.plan.refill_after(settled_ps - ended_ps);
         let at_ps = sampler.next_unit_ps(settled_ps);
         let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
         let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
@@ -516,33 +535,34 @@ impl Machine {
         let waited_ps = running.clone().map(|context| context.now_ps.saturating_sub(ended_ps));
         let (running, waited_ps) = (running.count() as u64, waited_ps.sum::<u64>());
         self.resume_at(settled_ps);
-        // What threads still had to wait for is time of the run; that nobody goes on until all is
-        // quiet is not. What is left of a flush that threads sleep for is told as what follows.
-        if let Some(sampler) = &mut self.sampler {
-            sampler.detailed_ps += waited_ps / running.max(1);
-        }
         self.charge_all(settled_ps);
-        let mut began = self.unit_sums(settled_ps);
+        let began = self.unit_sums(settled_ps);
+        let asks_store = self.fixed.asks_store;
         if let Some(sampler) = &mut self.sampler {
-            began.counts[Cause::Sync as usize] = sampler.synced;
-            sampler.skim_began = began;
+            let waited_ps = waited_ps / running.max(1);
+            sampler.detailed_ps += waited_ps;
+            // What causes take in units has it: what is under way at their end is as much as at their beginning. Of a store
+            // that is asked throughout it is time of the run. That nobody goes on until all is quiet is not.
+            sampler.measured_ps += if asks_store { waited_ps } else { 0 };
+            sampler.part_began = began;
         }
         self.schedule_phase(at_ps);
     }
 
     fn end_skim(&mut self, now_ps: u64) {
         self.charge_all(now_ps);
-        let skimmed = self.skimmed(now_ps);
+        let (stretch, began) = (self.stretch(now_ps), self.unit_sums(now_ps));
         if let Some(sampler) = &mut self.sampler {
-            sampler.skimmed.push(skimmed);
+            (sampler.stretch, sampler.part_began) = (stretch, began);
             sampler.change(Phase::Refilling, now_ps);
         }
     }
 
-    /// The stretch under way that is not in detail.
-    fn skimmed(&self, now_ps: u64) -> Skimmed {
+    /// What has passed since the last unit, but for what was waited for until all was quiet. What is in detail before a
+    /// unit is of it: queues and buffers fill there, so that it takes less time than it would.
+    fn stretch(&self, now_ps: u64) -> Skimmed {
         let Some(sampler) = self.sampler.as_deref() else { return Skimmed::default() };
-        let (began, end) = (&sampler.skim_began, self.unit_sums(now_ps));
+        let (before, began, end) = (sampler.stretch, &sampler.part_began, self.unit_sums(now_ps));
         let time_ps = now_ps.saturating_sub(sampler.since_ps);
         let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
         let worked_ps = ((end.live_ps - began.live_ps) as f64).min(contexts_ps);
@@ -550,21 +570,23 @@ impl Machine {
         let mut spent_ps = less(end.spent_ps, began.spent_ps);
         spent_ps[Cause::Store as usize] = 0;
         let others_ps = paths_ps + spent_ps.iter().sum::<u64>() as f64;
-        let store_ps = (worked_ps - others_ps).max(0.0);
+        let store_ps = if self.fixed.asks_store { (worked_ps - others_ps).max(0.0) } else { 0.0 };
         Skimmed {
-            time_ps,
-            worked_ps,
-            paths_ps,
-            store_ps: if self.fixed.asks_store { store_ps } else { 0.0 },
-            counts: less(end.counts, began.counts),
+            time_ps: before.time_ps + time_ps,
+            worked_ps: before.worked_ps + worked_ps,
+            paths_ps: before.paths_ps + paths_ps,
+            store_ps: before.store_ps + store_ps,
+            counts: less(end.counts, sampler.counted),
         }
     }
 
     fn begin_unit(&mut self, now_ps: u64) {
         self.charge_all(now_ps);
-        let activity = self.organization.activity(now_ps);
+        let (activity, stretch) = (self.organization.activity(now_ps), self.stretch(now_ps));
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
+            sampler.skimmed.push(stretch);
+            sampler.stretch = Skimmed::default();
             if sampler.units.is_empty() {
                 std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
                 // Intervals of the start are followed by units.
@@ -597,16 +619,16 @@ impl Machine {
         let activity = self.activity(now_ps);
         let times: Vec<_> = self.threads.iter().map(|thread| thread.times).collect();
         let contexts = self.contexts.len() as f64;
-        self.take_back();
         let Some(sampler) = &mut self.sampler else { return };
         std::mem::swap(&mut self.account, &mut sampler.apart);
         let unit = sampler.began.measure(now_ps, &sums, contexts);
         sampler.rates.add(unit.spent_ps, unit.counts);
         sampler.transfers.end_unit(Rates::KEPT);
-        sampler.detailed_ps += sampler.change(Phase::Settling, now_ps);
+        let passed_ps = sampler.change(Phase::Settling, now_ps);
+        sampler.detailed_ps += passed_ps;
+        sampler.measured_ps += passed_ps;
         sampler.settled_ps = now_ps;
         sampler.at_work = self.contexts.iter().map(|it| it.doing != Doing::Idle).collect();
-        sampler.synced = sums.counts[Cause::Sync as usize];
         if !counts {
             sampler.pilot = false;
             sampler.first = unit;
@@ -617,11 +639,21 @@ impl Machine {
             std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
             sampler.apart.intervals = std::mem::take(&mut sampler.start_account.intervals);
             sampler.kept = std::mem::take(&mut sampler.start_kept);
-            return;
+            return self.leave_unit(now_ps);
         } else {
             sampler.units.push(unit);
         }
         sampler.kept = Kept { times, activity };
+        self.leave_unit(now_ps);
+    }
+
+    /// A stretch between units begins.
+    fn leave_unit(&mut self, now_ps: u64) {
+        let counted = self.unit_sums(now_ps).counts;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.counted = counted;
+        }
+        self.take_back();
     }
 
     /// Ends the unit under way, if one is, because the run has ended.
@@ -825,10 +857,18 @@ impl Machine {
         let mut units = sampler.units.clone();
         let now_ps = self.reached_ps();
         let since_ps = now_ps.saturating_sub(sampler.since_ps);
-        let (mut detailed_ps, mut skimmed) = (sampler.detailed_ps, sampler.skimmed.clone());
+        let (mut detailed_ps, mut measured_ps) = (sampler.detailed_ps, sampler.measured_ps);
+        let mut skimmed = sampler.skimmed.clone();
         match sampler.phase {
-            Phase::Skimming => skimmed.push(self.skimmed(now_ps)),
-            Phase::Refilling | Phase::Measuring => detailed_ps += since_ps,
+            Phase::Skimming => skimmed.push(self.stretch(now_ps)),
+            Phase::Refilling => {
+                skimmed.push(self.stretch(now_ps));
+                detailed_ps += since_ps;
+            }
+            Phase::Measuring => {
+                detailed_ps += since_ps;
+                measured_ps += since_ps;
+            }
             Phase::Settling => {}
         }
         if sampler.counts() && now_ps > sampler.began.at_ps {
@@ -861,6 +901,7 @@ impl Machine {
             lookups,
             misses: (self.fixed.paging || self.fixed.lines_of_store).then_some(misses),
             detailed_ps,
+            measured_ps,
             pilot: sampler.first,
             asks_store: self.fixed.asks_store,
             by_hardware: !self.fixed.paging && self.spec.ssd.is_some(),
