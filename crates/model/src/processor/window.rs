@@ -37,6 +37,26 @@ pub struct Outstanding {
     pub takes_register: bool,
 }
 
+impl Outstanding {
+    /// An access that begins so, and was served by the core's own caches beyond the first level, so long after that.
+    #[inline]
+    pub fn served(instruction: u64, write: bool, (start, latency_ps): (Start, u64)) -> Outstanding {
+        let (done_ps, miss, after_ps) = match start.known() {
+            Ok(at_ps) => (at_ps + latency_ps, NO_MISS, 0),
+            Err((miss, after_ps)) => (UNKNOWN, miss, after_ps.saturating_add(latency_ps as u32)),
+        };
+        let takes_register = miss == NO_MISS;
+        Outstanding {
+            instruction,
+            done_ps,
+            miss,
+            after_ps,
+            holds: Holds::of(write),
+            takes_register,
+        }
+    }
+}
+
 /// What an access holds until it is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {

@@ -13,6 +13,7 @@ use super::{
 use tierscope_kernel::{Stage, StageTimes};
 use tierscope_model::os::address_space::Pte;
 use tierscope_model::os::paging::Paging;
+use tierscope_model::processor::on_chip::DirtyLine;
 use tierscope_model::processor::tlb::{Tlb, TlbHit, Translation};
 use tierscope_model::processor::window::{
     Block, Gives, Holds, LOADS, NO_MISS, Outstanding, Sizes, Start, UNKNOWN, WALKED,
@@ -131,7 +132,9 @@ impl Machine {
             horizon_ps.min(context.slice_end_ps.max(context.now_ps + 1))
         };
         while self.contexts[index].now_ps < horizon_ps && left > 0 {
-            self.run_hits(index, horizon_ps, &mut left);
+            if self.run_hits(index, horizon_ps, &mut left) {
+                horizon_ps = self.before_events(horizon_ps);
+            }
             if self.contexts[index].now_ps >= horizon_ps || left == 0 {
                 break;
             }
@@ -139,10 +142,15 @@ impl Machine {
             if self.batch_step(index, horizon_ps)? == Flow::Stop {
                 break;
             }
-            // What the batch itself has sent out may come back to it.
-            horizon_ps = self.queue.peek_ps().map_or(horizon_ps, |at_ps| at_ps.min(horizon_ps));
+            horizon_ps = self.before_events(horizon_ps);
         }
         Ok(())
+    }
+
+    /// Up to when a batch may go on: what it has sent out itself may come back to it.
+    #[inline]
+    fn before_events(&self, horizon_ps: u64) -> u64 {
+        self.queue.peek_ps().map_or(horizon_ps, |at_ps| at_ps.min(horizon_ps))
     }
 
     /// Hardware threads of a core that have instructions to run. While one waits for a miss, or has no
@@ -281,11 +289,11 @@ impl Machine {
         thread.access = Some(Access { way, gives: Gives::Nothing, measured: false, ..access });
     }
 
-    /// Runs operations as long as each is an access that hits the first-level TLB and cache, or no
+    /// Runs operations as long as each is an access that hits the first-level TLB and a cache of its core, or no
     /// access at all; one that is anything else is left as the thread's access. Nothing here that
-    /// [`Machine::perform`] would not do, in a tight loop. Data are checked there alone.
+    /// [`Machine::perform`] would not do, in a tight loop. Data are checked there alone. Whether something was sent out.
     #[inline]
-    fn run_hits(&mut self, index: usize, horizon_ps: u64, left: &mut u64) {
+    fn run_hits(&mut self, index: usize, horizon_ps: u64, left: &mut u64) -> bool {
         let done = if self.functional { (self.accesses(), self.instructions()) } else { (0, 0) };
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
@@ -293,7 +301,7 @@ impl Machine {
         let waiting = waiting || !thread.again.is_empty();
         let apart = thread.between || thread.called_at_ps.is_some();
         if waiting || apart || self.fixed.check_data {
-            return;
+            return false;
         }
         let core = &mut self.cores[context.core];
         let line_shift = self.fixed.line_shift;
@@ -301,7 +309,7 @@ impl Machine {
         let (mut hits, mut instructions, mut taken) = (0, 0, 0);
         let (start_ps, share) = (context.now_ps, context.share);
         let mut now_ps = start_ps;
-        let (mut site, mut hits_before) = (thread.site, 0);
+        let (mut site, mut hits_before, mut evicts) = (thread.site, 0, false);
         let latency_ps = core.caches.latency_ps(0);
         for op in &thread.buffer[thread.position..] {
             let kind = op.kind_code();
@@ -353,24 +361,38 @@ impl Machine {
                 context.window.retire(now_ps);
                 context.window.blocks(position, write, now_ps) == Block::None
             };
-            let hit = free
-                && core.tlb.lookup_first(op.word >> self.fixed.page_shift).is_some_and(|t| {
-                    let physical = t.frame << self.fixed.page_shift | op.word & in_page;
-                    (t.writable || !write) && core.caches.hit_first(physical >> line_shift, write)
-                });
-            if !hit {
-                let lines = 1u64 << line_shift;
-                let address = last_byte & !(lines - 1);
-                thread.half = crosses.then_some(Half { address, write, loads_back });
-                thread.access = Some(Access::program(op.word, write, loads_back));
+            let found =
+                if free { core.tlb.lookup_first(op.word >> self.fixed.page_shift) } else { None };
+            let line = found.filter(|found| found.writable || !write).map(|found| {
+                (found.frame << self.fixed.page_shift | op.word & in_page) >> line_shift
+            });
+            let gives = if write { Gives::Nothing } else { Gives::Load };
+            if line.is_some_and(|line| core.caches.hit_first(line, write)) {
+                let window = &mut context.window;
+                let start = window.start(loads_back, now_ps);
+                let (kind, times) = ((write, position), (now_ps, latency_ps));
+                now_ps = window.was_immediate((start, gives), kind, times);
+                hits += 1;
+                continue;
+            }
+            if let Some(line) = line.filter(|_| !self.functional)
+                && let Some((start, level)) =
+                    hit_own(context, core, (line, write), (loads_back, now_ps), &mut self.evicted)
+            {
+                self.account.beyond_first += 1;
+                self.account.hit(true, level, false, site);
+                let times = (start, core.caches.latency_ps(level));
+                context.window.push(Outstanding::served(position, write, times), gives);
+                if self.evicted.is_empty() {
+                    continue;
+                }
+                evicts = true;
                 break;
             }
-            let window = &mut context.window;
-            let gives = if write { Gives::Nothing } else { Gives::Load };
-            let start = window.start(loads_back, now_ps);
-            let (kind, times) = ((write, position), (now_ps, latency_ps));
-            now_ps = window.was_immediate((start, gives), kind, times);
-            hits += 1;
+            let address = last_byte & !((1u64 << line_shift) - 1);
+            thread.half = crosses.then_some(Half { address, write, loads_back });
+            thread.access = Some(Access::program(op.word, write, loads_back));
+            break;
         }
         thread.position += taken;
         thread.position_instructions += instructions;
@@ -381,6 +403,10 @@ impl Machine {
         self.account.hits_of_first_level(hits);
         self.account.hits_of_site(site, hits - hits_before);
         thread.site = site;
+        if evicts {
+            self.post_evicted(index, now_ps);
+        }
+        evicts
     }
 
     /// The first access of a run, whose rest stays.
@@ -648,20 +674,8 @@ impl Machine {
         self.account.beyond_first += u64::from(level.is_some() || start.known().is_ok());
         if let Some(level) = level {
             let latency_ps = core.caches.latency_ps(level);
-            let (done_ps, miss, after_ps) = match start.known() {
-                Ok(at_ps) => (at_ps + tlb_ps + latency_ps, NO_MISS, 0),
-                Err((miss, after_ps)) => {
-                    (UNKNOWN, miss, after_ps.saturating_add((tlb_ps + latency_ps) as u32))
-                }
-            };
-            let entry = Outstanding {
-                instruction: thread.position_instructions,
-                done_ps,
-                miss,
-                after_ps,
-                holds: Holds::of(access.write),
-                takes_register: miss == NO_MISS,
-            };
+            let times = (start, tlb_ps + latency_ps);
+            let entry = Outstanding::served(thread.position_instructions, access.write, times);
             context.window.push(entry, access.gives);
             self.account.hit(access.measured, level, tlb_ps != 0, thread.site);
             if slow {
@@ -953,6 +967,26 @@ fn begin(
         }
         _ => thread.begin(access, now_ps, ended),
     }
+}
+
+/// When an access begins that misses the first level and is served by another of its core's own caches, and by which, if
+/// nothing keeps it back.
+#[inline]
+fn hit_own(
+    context: &Context,
+    core: &mut Core,
+    (line, write): (u64, bool),
+    (loads_back, now_ps): (u8, u64),
+    evicted: &mut Vec<DirtyLine>,
+) -> Option<(Start, usize)> {
+    if context.pending.iter().any(|(pending, _)| *pending == line) {
+        return None;
+    }
+    let start = context.window.start(loads_back, now_ps);
+    if matches!(start, Start::BehindBoth(..)) || register_block(context, start) != Block::None {
+        return None;
+    }
+    Some((start, core.caches.hit_beyond(line, write, evicted)?))
 }
 
 /// What keeps an access that needs a miss register from getting one, where it needs it now.

@@ -435,6 +435,31 @@ fn judged_by(name: &str, system: &SystemSpec, work_name: &str) -> Vec<(String, b
     (201..203).filter_map(judge).collect()
 }
 
+/// Detail before a unit begins with nothing under way: a buffer of writes fills there, for which nobody waits, and of what was taken
+/// back each access waits again for what its address is made of.
+#[test]
+fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
+    let (_, system) = machines().swap_remove(2);
+    for (work_name, accesses, unit_us) in [("two threads", 60_000, 100), ("chase", 20_000, 50)] {
+        let region = |options: RunOptions| RunOptions {
+            start: Some(Bound::Accesses(80_000)),
+            stops: vec![Bound::Accesses(accesses)],
+            ..options
+        };
+        let work = || work::work(work_name, 12 << 20, 77);
+        let whole = run(&system, work(), &region(RunOptions::default())).result;
+        // Nearly half of the time is in detail before units.
+        let sampled = run(&system, work(), &region(sampling(unit_us * US, 5))).result;
+        let told = sampled.sampling.as_ref().expect("it passes some over");
+        let (off, half) = (sampled.time_s / whole.time_s - 1.0, told.half_widths.time.unwrap());
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!("{work_name}: {} units, {off:+.4} of {half:.4}", told.units);
+        }
+        assert!(told.units >= 30, "{work_name}: {told:?}");
+        assert!(off.abs() < half + 0.02, "{work_name}: {off:+.4} of {half:.4}");
+    }
+}
+
 /// Threads wait for a file that another has to itself between units, too: else what is passed over has sixteen calls under
 /// way where units have one. Where files lie in memory, what it takes to wake a thread and to switch to it is no store's, which
 /// does nothing there.
