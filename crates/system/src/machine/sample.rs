@@ -421,10 +421,13 @@ impl Machine {
                 self.schedule_phase(now_ps.saturating_add(refill_ps));
             }
             Phase::Refilling => {
+                self.charge_all(now_ps);
+                let stretch = self.stretch(now_ps);
+                let Some(sampler) = &mut self.sampler else { return };
                 let passed_ps = sampler.change(Phase::Measuring, now_ps);
                 sampler.detailed_ps += passed_ps;
                 sampler.measured_ps += if sampler.pilot { passed_ps } else { 0 };
-                self.begin_unit(now_ps);
+                self.begin_unit(now_ps, stretch);
                 self.schedule_phase(now_ps.saturating_add(unit_ps));
             }
             Phase::Measuring => self.end_unit(now_ps),
@@ -580,9 +583,9 @@ impl Machine {
         }
     }
 
-    fn begin_unit(&mut self, now_ps: u64) {
-        self.charge_all(now_ps);
-        let (activity, stretch) = (self.organization.activity(now_ps), self.stretch(now_ps));
+    /// A unit begins behind such a stretch. All threads have been charged.
+    fn begin_unit(&mut self, now_ps: u64, stretch: Skimmed) {
+        let activity = self.organization.activity(now_ps);
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
             sampler.skimmed.push(stretch);
