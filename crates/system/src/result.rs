@@ -544,7 +544,7 @@ pub struct SamplingResult {
     pub units: u64,
     /// Simulated time of a unit, in picoseconds; the last may be shorter.
     pub unit_ps: u64,
-    /// Simulated time in detail before each unit, which is not counted, in picoseconds.
+    /// Simulated time in detail before each unit, at least, which is not measured, in picoseconds.
     pub refill_ps: u64,
     /// Simulated time in which one unit is measured, in picoseconds.
     pub period_ps: u64,

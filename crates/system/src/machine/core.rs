@@ -789,8 +789,9 @@ impl Machine {
         let (entries, levels) = self.paging.walk_addresses(page, is_huge);
         miss.walk = entries.map(|entry| entry >> self.fixed.line_shift);
         miss.walk_left = if upper_cached { 1 } else { levels as u8 };
-        self.account.walks += 1;
-        self.account.beyond_first += u64::from(start.known().is_ok());
+        let begins = u64::from(start.known().is_ok());
+        self.account.walks += begins;
+        self.account.beyond_first += begins;
         let tlb_ps = self.fixed.second_tlb_ps;
         let at_ps = match start.known() {
             Ok(at_ps) => at_ps,

@@ -46,6 +46,7 @@ impl Machine {
             }
         };
         self.account.beyond_first += 1;
+        self.account.walks += u64::from(self.misses[id].walk_left > 0);
         let Machine { misses, cores, contexts, evicted, .. } = self;
         let miss = &mut misses[id];
         let Some(Behind { after_ps, tlb_ps, .. }) = miss.behind.take() else { return };
@@ -84,6 +85,10 @@ impl Machine {
                 // What it waited for has ended, or is taken back, too.
                 let back = loads.iter().rev().position(|load| *load == Some(of));
                 let back = back.map_or(0, |at| at + 1).min(LOADS) as u8;
+                if miss.walk_left > 0 {
+                    // It walks again.
+                    self.cores[context.core].tlb.invalidate(miss.address >> self.fixed.page_shift);
+                }
                 let access = Access::program(miss.address, miss.write, back);
                 again.push_back(Access { measured: miss.measured, ..access });
                 loads.extend((!miss.write).then_some(Some(*id)));

@@ -435,8 +435,8 @@ fn judged_by(name: &str, system: &SystemSpec, work_name: &str) -> Vec<(String, b
     (201..203).filter_map(judge).collect()
 }
 
-/// Detail before a unit begins with nothing under way: a buffer of writes fills there, for which nobody waits, and of what was taken
-/// back each access waits again for what its address is made of.
+/// Detail before a unit begins with nothing under way: a buffer of writes fills there, for which nobody waits. Of what was taken
+/// back each access waits again for what its address is made of, and walks again.
 #[test]
 fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
     let (_, system) = machines().swap_remove(2);
@@ -455,6 +455,9 @@ fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
         if std::env::var_os("TIERSCOPE_SHOW").is_some() {
             println!("{work_name}: {} units, {off:+.4} of {half:.4}", told.units);
         }
+        let reads = |result: &SystemResult| result.counters["memory_reads"] as f64;
+        let more = reads(&sampled) / reads(&whole) - 1.0;
+        assert!(more.abs() < 0.005, "{work_name}: {more:+.4} of the reads of memory");
         assert!(told.units >= 30, "{work_name}: {told:?}");
         assert!(off.abs() < half + 0.02, "{work_name}: {off:+.4} of {half:.4}");
     }
