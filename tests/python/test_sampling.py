@@ -68,6 +68,23 @@ def test_a_sampled_result_says_so_and_how_sure_each_estimate_is(sampled: ts.Resu
     assert row["sampling_units"] == told["units"]
 
 
+def test_how_precise_a_denser_run_is_is_foretold(
+    sampled: ts.Result, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--precision`` chooses by it how densely a second run samples."""
+    told = sampled["hybrid/quick"]["sampling"]
+    assert told is not None
+    plain = _sampling.options
+    for every in (8, 4):
+        monkeypatch.setattr(_sampling, "options", lambda on, _, every=every: plain(on, every))
+        denser = ts.run(hybrid(), gups(60_000), sample=True)["hybrid/quick"]["sampling"]
+        assert denser is not None
+        assert denser["units"] > 1.5 * told["units"]
+        half, foretold = denser["half_widths"]["time"], _sampling._half(told, every)
+        assert half is not None
+        assert 0.6 < half / foretold < 1.3, (every, half, foretold)
+
+
 def test_a_time_that_is_hardly_known_is_said_to_be(sampled: ts.Result) -> None:
     data = copy.deepcopy(sampled.data)
     told = data["systems"]["hybrid/quick"]["sampling"]

@@ -67,8 +67,8 @@ pub struct RunOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sampling {
-    /// Simulated time of a unit, in picoseconds, half as much again of which is simulated in detail
-    /// before it; None for 100 times what a page from the store takes, the kernel's path included, and
+    /// Simulated time of a unit, in picoseconds; half as much again, at least, is simulated in detail
+    /// before it. None for 100 times what a page from the store takes, the kernel's path included, and
     /// 1 ms at least.
     pub unit_ps: Option<u64>,
     /// One unit in so many is measured, 3 at least; None for 20.

@@ -153,7 +153,7 @@ impl Unit {
 
 /// A stretch of a run that was not measured: what was passed over, and what was in detail before the next unit.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Skimmed {
+pub(crate) struct Stretch {
     /// By the machine's clock, which goes on at the rates of the latest units in what is passed over.
     pub time_ps: u64,
     /// Time of hardware threads, by that clock.
@@ -209,7 +209,7 @@ pub(crate) struct Totals {
     /// What one of each takes that no unit met, in picoseconds.
     pub unmet_ps: ByCause<f64>,
     /// Stretches that were not in detail, each before the unit of the same number.
-    pub skimmed: Vec<Skimmed>,
+    pub stretches: Vec<Stretch>,
 }
 
 impl Totals {
@@ -254,7 +254,7 @@ impl Totals {
             line_bytes: None,
             enough: [100; Cause::ALL.len()],
             unmet_ps: [0.0; Cause::ALL.len()],
-            skimmed: Vec::new(),
+            stretches: Vec::new(),
         }
     }
 }
@@ -308,8 +308,8 @@ impl Sums {
         let mut spent_ps = spent_ps.whole(n, totals, start.spent_ps);
         if totals.asks_store {
             const STORE: usize = Cause::Store as usize;
-            let passed_ps = totals.skimmed.iter().map(|skimmed| skimmed.store_ps).sum::<f64>();
-            let told_ps = totals.skimmed.iter().map(|skimmed| skimmed.time_ps).sum::<u64>();
+            let passed_ps = totals.stretches.iter().map(|stretch| stretch.store_ps).sum::<f64>();
+            let told_ps = totals.stretches.iter().map(|stretch| stretch.time_ps).sum::<u64>();
             let told_ps = (told_ps + all.time_ps) as f64;
             // What was in detail and no unit is as the rest.
             let more = (time_ps - start.time_ps as f64) / told_ps.max(1.0);
@@ -375,10 +375,10 @@ impl Took {
         std::array::from_fn(|cause| {
             let (mut sum, mut count) =
                 (all.0[cause] - pilot.0[cause], all.1[cause] - pilot.1[cause]);
-            for (index, skimmed) in totals.skimmed.iter().enumerate() {
+            for (index, stretch) in totals.stretches.iter().enumerate() {
                 let place = (index + 1).min(units + 1);
-                sum += self.mean((place, place), cause) * skimmed.counts[cause] as f64;
-                count += skimmed.counts[cause];
+                sum += self.mean((place, place), cause) * stretch.counts[cause] as f64;
+                count += stretch.counts[cause];
             }
             let counted = totals.counts[cause].saturating_sub(totals.start().counts[cause]);
             // What was in detail and no unit is as the rest.
@@ -422,15 +422,15 @@ fn estimated_ps(units: &[Unit], totals: &Totals) -> f64 {
         spent_ps
     };
     let took = Took::of(units, totals, figure, totals.unmet_ps);
-    let stretches = totals.skimmed.iter().enumerate().map(|(index, skimmed)| {
+    let stretches = totals.stretches.iter().enumerate().map(|(index, stretch)| {
         // Each lies before the unit of its number, and the last may have none behind it.
         let place = (index + 1).min(units.len() + 1);
-        let mut others = skimmed.counts;
+        let mut others = stretch.counts;
         let syncs_ps = took.mean((place, place), SYNC) * std::mem::take(&mut others[SYNC]) as f64;
-        let known_ps = skimmed.paths_ps + skimmed.store_ps;
+        let known_ps = stretch.paths_ps + stretch.store_ps;
         let expected_ps = known_ps + took.expect((place, place), &others);
-        let right = if skimmed.worked_ps > 0.0 { expected_ps / skimmed.worked_ps } else { 1.0 };
-        skimmed.time_ps as f64 * right + syncs_ps
+        let right = if stretch.worked_ps > 0.0 { expected_ps / stretch.worked_ps } else { 1.0 };
+        stretch.time_ps as f64 * right + syncs_ps
     });
     totals.measured_ps as f64 + stretches.sum::<f64>()
 }
@@ -508,7 +508,7 @@ fn half_widths(units: &[Unit], sums: &Sums, totals: &Totals, energy: EnergyShare
     let time = half_width(residuals(units, totals, to_tell), *n, all.worked_ps);
     let asked = totals.asks_store.then(|| store_half_width(units, sums, totals)).flatten();
     let beside = left_out_of_time(sums, totals).hypot(asked.unwrap_or(0.0));
-    let time = time.map(|half| (half * skimmed_share(sums, totals)).hypot(beside));
+    let time = time.map(|half| (half * unmeasured_share(sums, totals)).hypot(beside));
     let latency_ps: u128 = all.latency_ps.iter().sum();
     let latency_half = half_width(residuals(units, totals, latency), *n, latency_ps as f64);
     // Of what the start took, nothing is estimated.
@@ -545,15 +545,22 @@ fn of_store(by_cause: &ByCause<f64>) -> f64 {
     by_cause[Cause::Store as usize] + by_cause[Cause::Sync as usize]
 }
 
+/// What of the time was in detail, measured or not.
+fn detailed_share(sums: &Sums, totals: &Totals) -> f64 {
+    let time_ps = sums.all.time_ps as f64 * sums.time;
+    // What fills before units takes less than it is told to, by the clock, or, with few counts, more.
+    (totals.detailed_ps as f64 / time_ps.max(1.0)).min(1.0)
+}
+
 /// What of the time was not measured.
-fn skimmed_share(sums: &Sums, totals: &Totals) -> f64 {
+fn unmeasured_share(sums: &Sums, totals: &Totals) -> f64 {
     1.0 - totals.measured_ps as f64 / (sums.all.time_ps as f64 * sums.time)
 }
 
 /// What functional warming leaves out of the time, as a share of it.
 fn left_out_of_time(sums: &Sums, totals: &Totals) -> f64 {
     let share = of_store(&sums.all.spent_ps) / sums.all.worked_ps.max(1.0);
-    totals.left_out().of(share) * skimmed_share(sums, totals).max(0.0)
+    totals.left_out().of(share) * (1.0 - detailed_share(sums, totals))
 }
 
 /// Of a store that was asked throughout, half the width of the interval of its part in the time. What it took is not
@@ -586,7 +593,7 @@ pub(crate) fn estimate(
         measured_time_ps: sums.all.time_ps,
         measured_instructions: sums.all.instructions,
         measured_accesses: sums.all.counts[Cause::Access as usize],
-        detailed_share: totals.detailed_ps as f64 / (sums.all.time_ps as f64 * sums.time).max(1.0),
+        detailed_share: detailed_share(&sums, totals),
         confidence: CONFIDENCE,
         warming_error: left_out_of_time(&sums, totals),
         half_widths: half_widths(units, &sums, totals, energy),
@@ -879,14 +886,14 @@ mod tests {
         unit
     }
 
-    fn skimmed(time_ps: u64, count: u64) -> Totals {
-        let mut skimmed = Skimmed { time_ps, worked_ps: time_ps as f64, ..Skimmed::default() };
-        skimmed.counts[Cause::Store as usize] = count;
-        Totals { pilot: unit(0.0, 0), skimmed: vec![skimmed], ..Totals::none() }
+    fn with_stretch(time_ps: u64, count: u64) -> Totals {
+        let mut stretch = Stretch { time_ps, worked_ps: time_ps as f64, ..Stretch::default() };
+        stretch.counts[Cause::Store as usize] = count;
+        Totals { pilot: unit(0.0, 0), stretches: vec![stretch], ..Totals::none() }
     }
 
     fn width(units: &[Unit]) -> Option<f64> {
-        let totals = skimmed(1_000_000, 1_000);
+        let totals = with_stretch(1_000_000, 1_000);
         half_widths(units, &Sums::of(units, &totals), &totals, EnergyShares::default()).time
     }
 
@@ -906,7 +913,7 @@ mod tests {
         let clock_ps = 1_000_000_000;
         let measured_ps = clock_ps;
         let store_energy = vec![drive()];
-        let totals = Totals { clock_ps, measured_ps, store_energy, ..skimmed(clock_ps, 1) };
+        let totals = Totals { clock_ps, measured_ps, store_energy, ..with_stretch(clock_ps, 1) };
         let sums = Sums::of(&units, &totals);
         assert_eq!((sums.time, sums.all.time_ps), (2.0, 1_000_000_000));
         let mut result = SystemResult::default();
@@ -959,7 +966,7 @@ mod tests {
         // far from it, is nothing to it.
         let mut units = vec![unit(6e6, 2_000); NEAR];
         units.push(unit(9e9, 1_000));
-        let totals = Totals { measured_ps: 7_000_000, ..skimmed(4_000_000, 2_000) };
+        let totals = Totals { measured_ps: 7_000_000, ..with_stretch(4_000_000, 2_000) };
         assert_eq!(estimated_ps(&units, &totals), 13e6);
     }
 

@@ -875,7 +875,8 @@ impl Machine {
         timeline.push(Stage::Tlb, tlb_ps);
         let since_ps = context.now_ps + tlb_ps;
         let address = access.place.address();
-        let merged = Merged { site: thread.site, address, since_ps, timeline, fault };
+        let (site, write) = (thread.site, access.write);
+        let merged = Merged { site, address, write, since_ps, timeline, fault };
         self.misses[id].merge(access, merged, &mut self.spare);
         let entry = Outstanding {
             instruction: thread.position_instructions,

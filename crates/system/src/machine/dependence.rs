@@ -83,19 +83,18 @@ impl Machine {
                 miss.dependents.clear();
                 let Some(Behind { of, .. }) = miss.behind else { return true };
                 // What it waited for has ended, or is taken back, too.
-                let back = loads.iter().rev().position(|load| *load == Some(of));
+                let back = loads.iter().rev().position(|load| *load == of);
                 let back = back.map_or(0, |at| at + 1).min(LOADS) as u8;
                 if miss.walk_left > 0 {
                     // It walks again.
                     self.cores[context.core].tlb.invalidate(miss.address >> self.fixed.page_shift);
                 }
-                let access = Access::program(miss.address, miss.write, back);
+                let access = Access::program(miss.address, miss.began_as_store, back);
                 again.push_back(Access { measured: miss.measured, ..access });
-                loads.extend((!miss.write).then_some(Some(*id)));
-                let joined = miss.addresses_merged().map(|at| Access::program(at, false, 0));
-                let before = again.len();
-                again.extend(joined);
-                loads.resize(loads.len() + again.len() - before, None);
+                again.extend(miss.joined().map(|(at, write)| Access::program(at, write, 0)));
+                let first = (miss.address, miss.began_as_store);
+                let all = std::iter::once(first).chain(miss.joined());
+                loads.extend(all.filter(|(_, write)| !write).map(|_| *id));
                 context.window.finish(*id, context.now_ps);
                 self.misses.remove(*id);
                 false

@@ -24,8 +24,9 @@ use tierscope_workload::SiteId;
 pub(super) struct Merged {
     /// Where it comes from; what it concerns is the miss's.
     pub site: SiteId,
-    /// Where it goes.
+    /// Where it goes, and whether to write there.
     pub address: u64,
+    pub write: bool,
     /// When it joined.
     pub since_ps: u64,
     /// Its stages until `since_ps`, as in [`Begun`].
@@ -46,6 +47,8 @@ pub(super) struct Miss {
     /// The line wanted now: of a page-table entry, or `line`.
     pub wanted: u64,
     pub write: bool,
+    /// Whether what asked for it first, before others joined, was a store.
+    pub began_as_store: bool,
     /// All of the line is written: its data are not needed.
     pub whole_line: bool,
     /// Which way it takes. Where it is past the caches, and waits to be filled in its buffer, what has been stored.
@@ -115,6 +118,7 @@ impl Miss {
             line,
             wanted: line,
             write: access.write,
+            began_as_store: access.write,
             whole_line: access.whole_line,
             way: access.way,
             open: None,
@@ -200,9 +204,9 @@ impl Miss {
         }
     }
 
-    /// Accesses that joined it: where they go.
-    pub(super) fn addresses_merged(&self) -> impl Iterator<Item = u64> + '_ {
-        self.merged.iter().map(|merged| merged.address)
+    /// Accesses that joined it: where they go, and whether to write there.
+    pub(super) fn joined(&self) -> impl Iterator<Item = (u64, bool)> + '_ {
+        self.merged.iter().map(|merged| (merged.address, merged.write))
     }
 
     /// Adds time until `at_ps`. What a walk spends in caches is the TLB's time; what it spends

@@ -43,7 +43,8 @@ impl Machine {
             let since_ps = context.now_ps + tlb_ps;
             let miss = &mut self.misses[id];
             let address = access.place.address();
-            let merged = Merged { site: thread.site, address, since_ps, timeline, fault };
+            let (site, write) = (thread.site, access.write);
+            let merged = Merged { site, address, write, since_ps, timeline, fault };
             miss.merge(access, merged, &mut self.spare);
             miss.open = miss.open.map(|stored| stored | parts);
             self.note_past(index, id, false);

@@ -12,7 +12,7 @@ use super::{Doing, Event, Machine, MachineError};
 use crate::energy::part_name;
 use crate::result::SamplingResult;
 use crate::run::{Sampling, Warming};
-use crate::sampling::{ByCause, Cause, Skimmed, StoreEnergy, Totals, Unit};
+use crate::sampling::{ByCause, Cause, StoreEnergy, Stretch, Totals, Unit};
 use tierscope_kernel::{Random, Stage, Timeline};
 use tierscope_model::activity::{Activity, Energy, EnergyPart};
 use tierscope_model::organization::OrganizationReport;
@@ -23,11 +23,11 @@ use tierscope_model::os::paging::Transfer;
 enum Phase {
     /// Accesses take no time of their own; instructions take what they took in the last unit.
     Skimming,
-    /// In detail, so that queues, buffers and open rows become as they are; not counted.
+    /// In detail, so that queues, buffers and open rows become as they are; not measured.
     Refilling,
-    /// In detail, and counted.
+    /// In detail, and measured.
     Measuring,
-    /// No thread goes on; what is under way ends; not counted.
+    /// No thread goes on; what is under way ends; not measured.
     Settling,
 }
 
@@ -35,7 +35,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Sampler {
     plan: Plan,
-    /// What is simulated in detail before the next unit: as long as the last one's end took to let what was under way end, at
+    /// What is simulated in detail before the next unit: as long as any one's end took to let what was under way end, at
     /// least, for as much of it has to come to be under way again.
     refill_ps: u64,
     /// How what is passed over warms the machine.
@@ -67,12 +67,12 @@ pub(super) struct Sampler {
     detailed_ps: u64,
     /// Of that, what was measured: the start, and units.
     measured_ps: u64,
-    skimmed: Vec<Skimmed>,
+    stretches: Vec<Stretch>,
     /// The stretch since the last unit, up to where what is under way of it began; and what had been counted at that
     /// unit's end.
-    stretch: Skimmed,
+    stretch: Stretch,
     part_began: Sums,
-    counted: ByCause<u64>,
+    left_off: ByCause<u64>,
     /// While a unit is counted, what is not of one; else what units have counted, and before the first of them
     /// what the start did.
     apart: Account,
@@ -270,7 +270,7 @@ impl Plan {
         }
         if every < LEAST_IN_A_PERIOD {
             return Err(format!(
-                "one unit in {every} leaves nothing out, for half as much again is simulated in detail \
+                "one unit in {every} leaves nothing out, for half as much again, at least, is simulated in detail \
                  before each; measure one in {LEAST_IN_A_PERIOD} at most, or run all in detail"
             ));
         }
@@ -285,12 +285,6 @@ impl Plan {
             ));
         }
         Ok(Plan { unit_ps, refill_ps, period_ps })
-    }
-
-    /// What is in detail before the next unit, where what was under way at the end of the last took so long to end: half of
-    /// what a period has beside the unit at most.
-    fn refill_after(self, settled_ps: u64) -> u64 {
-        settled_ps.min((self.period_ps - self.unit_ps) / 2).max(self.refill_ps)
     }
 }
 
@@ -323,13 +317,13 @@ impl Sampler {
             at_work: Vec::new(),
             detailed_ps: 0,
             measured_ps: 0,
-            skimmed: Vec::new(),
-            stretch: Skimmed::default(),
+            stretches: Vec::new(),
+            stretch: Stretch::default(),
             first: Unit::NONE,
             start: Unit::NONE,
             start_began: Began::default(),
             part_began: Sums::default(),
-            counted: [0; Cause::ALL.len()],
+            left_off: [0; Cause::ALL.len()],
             apart,
             start_account,
             units: Vec::new(),
@@ -348,7 +342,7 @@ impl Sampler {
             start_account: self.start_account.fork(),
             at_work: self.at_work.clone(),
             units: self.units.clone(),
-            skimmed: self.skimmed.clone(),
+            stretches: self.stretches.clone(),
             began: self.began.clone(),
             start_began: self.start_began.clone(),
             kept: self.kept.clone(),
@@ -369,7 +363,9 @@ impl Sampler {
         loop {
             let start_ps = self.origin_ps.saturating_add(self.periods.saturating_mul(period_ps));
             self.periods += 1;
-            let place_ps = self.random.below(period_ps - unit_ps - refill_ps);
+            // Where that does not fit, units lie farther apart.
+            let room_ps = (period_ps - unit_ps).saturating_sub(refill_ps).max(unit_ps);
+            let place_ps = self.random.below(room_ps);
             let at_ps = start_ps.saturating_add(place_ps);
             if at_ps >= now_ps {
                 return at_ps;
@@ -521,7 +517,8 @@ impl Machine {
         let Some(sampler) = &mut self.sampler else { return };
         let (settled_ps, ended_ps) = (sampler.settled_ps, sampler.since_ps);
         sampler.change(Phase::Skimming, settled_ps);
-        sampler.refill_ps = sampler.plan.refill_after(settled_ps - ended_ps);
+        sampler.refill_ps =
+            sampler.refill_ps.max(settled_ps - ended_ps).min(sampler.plan.period_ps);
         let at_ps = sampler.next_unit_ps(settled_ps);
         let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
         let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
@@ -563,8 +560,8 @@ impl Machine {
 
     /// What has passed since the last unit, but for what was waited for until all was quiet. What is in detail before a
     /// unit is of it: queues and buffers fill there, so that it takes less time than it would.
-    fn stretch(&self, now_ps: u64) -> Skimmed {
-        let Some(sampler) = self.sampler.as_deref() else { return Skimmed::default() };
+    fn stretch(&self, now_ps: u64) -> Stretch {
+        let Some(sampler) = self.sampler.as_deref() else { return Stretch::default() };
         let (before, began, end) = (sampler.stretch, &sampler.part_began, self.unit_sums(now_ps));
         let time_ps = now_ps.saturating_sub(sampler.since_ps);
         let contexts_ps = time_ps as f64 * self.contexts.len() as f64;
@@ -574,22 +571,22 @@ impl Machine {
         spent_ps[Cause::Store as usize] = 0;
         let others_ps = paths_ps + spent_ps.iter().sum::<u64>() as f64;
         let store_ps = if self.fixed.asks_store { (worked_ps - others_ps).max(0.0) } else { 0.0 };
-        Skimmed {
+        Stretch {
             time_ps: before.time_ps + time_ps,
             worked_ps: before.worked_ps + worked_ps,
             paths_ps: before.paths_ps + paths_ps,
             store_ps: before.store_ps + store_ps,
-            counts: less(end.counts, sampler.counted),
+            counts: less(end.counts, sampler.left_off),
         }
     }
 
     /// A unit begins behind such a stretch. All threads have been charged.
-    fn begin_unit(&mut self, now_ps: u64, stretch: Skimmed) {
+    fn begin_unit(&mut self, now_ps: u64, stretch: Stretch) {
         let activity = self.organization.activity(now_ps);
         let Some(sampler) = &mut self.sampler else { return };
         if !sampler.pilot {
-            sampler.skimmed.push(stretch);
-            sampler.stretch = Skimmed::default();
+            sampler.stretches.push(stretch);
+            sampler.stretch = Stretch::default();
             if sampler.units.is_empty() {
                 std::mem::swap(&mut sampler.apart, &mut sampler.start_account);
                 // Intervals of the start are followed by units.
@@ -654,7 +651,7 @@ impl Machine {
     fn leave_unit(&mut self, now_ps: u64) {
         let counted = self.unit_sums(now_ps).counts;
         if let Some(sampler) = &mut self.sampler {
-            sampler.counted = counted;
+            sampler.left_off = counted;
         }
         self.take_back();
     }
@@ -861,11 +858,11 @@ impl Machine {
         let now_ps = self.reached_ps();
         let since_ps = now_ps.saturating_sub(sampler.since_ps);
         let (mut detailed_ps, mut measured_ps) = (sampler.detailed_ps, sampler.measured_ps);
-        let mut skimmed = sampler.skimmed.clone();
+        let mut stretches = sampler.stretches.clone();
         match sampler.phase {
-            Phase::Skimming => skimmed.push(self.stretch(now_ps)),
+            Phase::Skimming => stretches.push(self.stretch(now_ps)),
             Phase::Refilling => {
-                skimmed.push(self.stretch(now_ps));
+                stretches.push(self.stretch(now_ps));
                 detailed_ps += since_ps;
             }
             Phase::Measuring => {
@@ -916,7 +913,7 @@ impl Machine {
             start,
             enough: sampler.work_ns.enough(sampler.rates.flushes),
             unmet_ps: sampler.rates.unmet_ps(),
-            skimmed,
+            stretches,
         };
         Some((units, lengths, totals))
     }

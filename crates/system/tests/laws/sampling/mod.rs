@@ -381,8 +381,8 @@ fn intervals_of_runs_by_which_nothing_was_set_hold_the_truth_as_often_as_they_sa
         "chase",
     ];
     let machines: Vec<_> = machines().into_iter().chain(drives()).collect();
-    let (works, few) = of_many((&works[..2], true), (&works[..], false));
-    let judged = machines.iter().filter(|(name, _)| !few || ["hybrid", "optane-p"].contains(name));
+    let (works, few, least) = of_many((&works[..2], true, 6), (&works[..], false, 110));
+    let judged = machines.iter().filter(|(name, _)| !few || ["hybrid", "cxl-ssd"].contains(name));
     let pairs: Vec<_> =
         judged.flat_map(|machine| works.iter().map(move |work| (machine, *work))).collect();
     // Two at a time; each is by itself.
@@ -395,6 +395,7 @@ fn intervals_of_runs_by_which_nothing_was_set_hold_the_truth_as_often_as_they_sa
         let threads = [(); 2].map(|()| scope.spawn(|| judge().collect::<Vec<_>>()));
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
+    // A run that is too short for an interval has none.
     let (compared, held) = (told.len() as u32, told.iter().filter(|told| told.1).count());
     let missed: Vec<_> = told.iter().filter(|told| !told.1).map(|told| told.0.as_str()).collect();
     let missed = missed.join("\n");
@@ -403,8 +404,8 @@ fn intervals_of_runs_by_which_nothing_was_set_hold_the_truth_as_often_as_they_sa
     }
     // 95 in 100, less three standard errors of so many: those of one run are alike.
     let claimed = 0.95 * f64::from(compared);
-    let least = claimed - 3.0 * (0.05 * claimed).sqrt();
-    assert!(compared >= 6 && held as f64 >= least, "{held} of {compared} hold; not\n{missed}");
+    let bound = claimed - 3.0 * (0.05 * claimed).sqrt();
+    assert!(compared >= least && held as f64 >= bound, "{held} of {compared} hold; not\n{missed}");
 }
 
 /// A run and samples of it, each with whether its interval holds.
@@ -439,7 +440,7 @@ fn judged_by(name: &str, system: &SystemSpec, work_name: &str) -> Vec<(String, b
 /// back each access waits again for what its address is made of, and walks again.
 #[test]
 fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
-    let (_, system) = machines().swap_remove(2);
+    let (_, system) = machines().into_iter().find(|(name, _)| *name == "hybrid").unwrap();
     for (work_name, accesses, unit_us) in [("two threads", 60_000, 100), ("chase", 20_000, 50)] {
         let region = |options: RunOptions| RunOptions {
             start: Some(Bound::Accesses(80_000)),
@@ -459,7 +460,9 @@ fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
         let more = reads(&sampled) / reads(&whole) - 1.0;
         assert!(more.abs() < 0.005, "{work_name}: {more:+.4} of the reads of memory");
         assert!(told.units >= 30, "{work_name}: {told:?}");
-        assert!(off.abs() < half + 0.02, "{work_name}: {off:+.4} of {half:.4}");
+        // A unit has a few misses: how many are under way at its ends is off by 2 % of that. By the times of what is in
+        // detail before units it was 27 and 10 %.
+        assert!(off.abs() < 0.04, "{work_name}: {off:+.4} of {half:.4}");
     }
 }
 
