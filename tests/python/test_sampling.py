@@ -76,7 +76,7 @@ def test_how_precise_a_denser_run_is_is_foretold(
     assert told is not None
     plain = _sampling.options
     for every in (8, 4):
-        monkeypatch.setattr(_sampling, "options", lambda on, _, every=every: plain(on, every))
+        monkeypatch.setattr(_sampling, "options", lambda on, every=every: plain(on, every))
         denser = ts.run(hybrid(), gups(60_000), sample=True)["hybrid/quick"]["sampling"]
         assert denser is not None
         assert denser["units"] > 1.5 * told["units"]
