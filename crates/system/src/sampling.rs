@@ -548,7 +548,7 @@ fn of_store(by_cause: &ByCause<f64>) -> f64 {
 /// What of the time was in detail, measured or not.
 fn detailed_share(sums: &Sums, totals: &Totals) -> f64 {
     let time_ps = sums.all.time_ps as f64 * sums.time;
-    // What fills before units takes less than it is told to, by the clock, or, with few counts, more.
+    // Detail goes by the clock, and is told by counts where it is not measured: it may have taken longer than it is told to.
     (totals.detailed_ps as f64 / time_ps.max(1.0)).min(1.0)
 }
 

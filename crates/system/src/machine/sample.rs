@@ -551,9 +551,9 @@ impl Machine {
 
     fn end_skim(&mut self, now_ps: u64) {
         self.charge_all(now_ps);
-        let (stretch, began) = (self.stretch(now_ps), self.unit_sums(now_ps));
+        let (stretch, part_began) = (self.stretch(now_ps), self.unit_sums(now_ps));
         if let Some(sampler) = &mut self.sampler {
-            (sampler.stretch, sampler.part_began) = (stretch, began);
+            (sampler.stretch, sampler.part_began) = (stretch, part_began);
             sampler.change(Phase::Refilling, now_ps);
         }
     }

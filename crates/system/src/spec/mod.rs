@@ -199,8 +199,8 @@ impl SystemSpec {
     /// How long the last of what waits to be written to the store waits at most, in picoseconds, behind all the rest for
     /// one unit of it: a whole buffer of pages of a DRAM cache that prefetches, and, where the operating system pages, as
     /// many as reclaim writes at a time, at least, whether they wait at the store or before it. Where nothing is prefetched
-    /// demand waits for what is before it, and little is, or what was under way at a unit's end tells; what a drive takes is in what it
-    /// begins by itself.
+    /// as much waits as demand has displaced, which how long units take to settle tells; what a drive takes is in what it begins
+    /// by itself.
     pub(crate) fn backlog_ps(&self) -> u64 {
         /// `SWAP_CLUSTER_MAX` of Linux; and so many that a unit is not longer for what may be there.
         const AT_A_TIME: std::ops::RangeInclusive<u64> = 32..=64;

@@ -460,8 +460,7 @@ fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
         let more = reads(&sampled) / reads(&whole) - 1.0;
         assert!(more.abs() < 0.005, "{work_name}: {more:+.4} of the reads of memory");
         assert!(told.units >= 30, "{work_name}: {told:?}");
-        // A unit has a few misses: how many are under way at its ends is off by 2 % of that. By the times of what is in
-        // detail before units it was 27 and 10 %.
+        // A unit of the chase has five misses, of which what is under way at its ends is a fifth.
         assert!(off.abs() < 0.04, "{work_name}: {off:+.4} of {half:.4}");
     }
 }
