@@ -671,17 +671,30 @@ impl Machine {
 
     /// Charges what waits up to now, where a unit or the region ends, so that it has all of its own time.
     pub(super) fn charge_all(&mut self, now_ps: u64) {
+        /// Where a miss may wait: in main memory, and, where hardware asks a store for it, there.
+        const WAITS: [Stage; 8] = [
+            Stage::Controller,
+            Stage::ControllerQueue,
+            Stage::DramQueue,
+            Stage::Dram,
+            Stage::Link,
+            Stage::StoreQueue,
+            Stage::Device,
+            Stage::Medium,
+        ];
+        let waits = if self.fixed.paging { &WAITS[..4] } else { &WAITS };
         for thread in &mut self.threads {
             if thread.clock_ps >= now_ps {
                 continue;
             }
             match thread.state {
                 State::OnMemory => thread.charge_sync(&Timeline::new(), now_ps),
-                // Where its miss is delayed is known when that ends.
+                // Where its miss is delayed is known when that ends: units, which cut many, take it to be as before.
                 State::Running(context)
                     if matches!(self.contexts[context].doing, Doing::Stalled(_)) =>
                 {
-                    thread.charge_until(Stage::ControllerQueue as usize, now_ps);
+                    let waits = if self.sampler.is_some() { waits } else { &[] };
+                    thread.charge_as_before(waits, now_ps);
                 }
                 _ => thread.charge_until(thread.waits_on(), now_ps),
             }

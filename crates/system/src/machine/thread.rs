@@ -592,6 +592,22 @@ impl Thread {
         }
     }
 
+    /// Charges all time until `until_ps` to these stages, in proportion to what each has been charged so far; to the
+    /// controller's queue where that is nothing.
+    pub fn charge_as_before(&mut self, stages: &[Stage], until_ps: u64) {
+        let before = |stage: &Stage| u128::from(self.times[*stage as usize]);
+        let (duration_ps, all) =
+            (until_ps - self.clock_ps, stages.iter().map(before).sum::<u128>());
+        let mut request = Timeline::new();
+        if all > 0 {
+            for stage in stages {
+                request.push(*stage, (u128::from(duration_ps) * before(stage) / all) as u64);
+            }
+        }
+        // What is left of the division goes there, too.
+        self.charge_tail(&request, Stage::ControllerQueue, until_ps);
+    }
+
     /// Charges all time until `until_ps` to the last stages of a request that ended then; what the
     /// request is too short for goes to `before`.
     pub fn charge_tail(&mut self, request: &Timeline, before: Stage, until_ps: u64) {

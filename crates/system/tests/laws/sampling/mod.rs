@@ -460,6 +460,18 @@ fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
         let more = reads(&sampled) / reads(&whole) - 1.0;
         assert!(more.abs() < 0.005, "{work_name}: {more:+.4} of the reads of memory");
         assert!(told.units >= 30, "{work_name}: {told:?}");
+        // What waits where a unit ends is told as what waited before, and not as a queue where nobody waits.
+        let waits = |result: &SystemResult, stage: &str| {
+            let of = |(name, ns): (&String, &f64)| if name == stage { *ns } else { 0.0 };
+            result.time_breakdown_ns.iter().map(of).sum::<f64>()
+                / result.time_breakdown_ns.values().sum::<f64>()
+        };
+        for stage in ["controller_queue", "store_queue", "device", "medium"] {
+            let (found, expected) = (waits(&sampled, stage), waits(&whole, stage));
+            let more = found - expected;
+            assert!(more.abs() < 0.08, "{work_name}: {stage} {found:.3} for {expected:.3}");
+            assert!(stage != "controller_queue" || found < 0.01, "{work_name}: {found:.3}");
+        }
         // A unit of the chase has five misses, of which what is under way at its ends is a fifth.
         assert!(off.abs() < 0.04, "{work_name}: {off:+.4} of {half:.4}");
     }
