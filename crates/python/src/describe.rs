@@ -252,13 +252,15 @@ fn known_of(known: [Value; 5]) -> String {
 }
 
 /// Of each machine (resolved, as JSON), how a run of it is sampled: simulated picoseconds of a unit, of what is in detail
-/// before it, and of a period; nothing where it cannot be.
+/// before it in the mean, and of a period; nothing where it cannot be.
 #[pyfunction]
 pub fn sampling_plans(systems: &str) -> PyResult<Vec<Option<(u64, u64, u64)>>> {
     let plan = |system: &SystemSpec| {
         let SamplingPlan { unit_ps, refill_ps, period_ps } =
             sampling_plan(system, Sampling::default()).ok()?;
-        Some((unit_ps, refill_ps, period_ps))
+        // Up to a unit more where what is under way begins anew.
+        let more_ps = if system.paging().is_none() { unit_ps / 2 } else { 0 };
+        Some((unit_ps, refill_ps.saturating_add(more_ps), period_ps))
     };
     Ok(machines(systems)?.iter().map(plan).collect())
 }

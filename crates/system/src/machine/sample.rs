@@ -35,9 +35,11 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Sampler {
     plan: Plan,
-    /// What is simulated in detail before the next unit: as long as any one's end took to let what was under way end, at
-    /// least, for as much of it has to come to be under way again.
+    /// What is simulated in detail before a unit, at least: as long as any one's end took to let what was under way end, for
+    /// as much of it has to come to be under way again.
     refill_ps: u64,
+    /// The same before the next unit: by up to a unit longer, where what is under way begins anew there.
+    next_refill_ps: u64,
     /// How what is passed over warms the machine.
     warming: Warming,
     phase: Phase,
@@ -248,7 +250,7 @@ const PAGES_IN_A_UNIT: u64 = 100;
 const UNIT_PS: u64 = 1_000_000_000;
 /// A period has so many units' time where nothing else is asked for.
 pub(crate) const UNITS_IN_A_PERIOD: u64 = 20;
-/// The fewest: half a unit more is simulated in detail before each.
+/// The fewest: half a unit more, at least, is simulated in detail before each.
 pub(crate) const LEAST_IN_A_PERIOD: u64 = 3;
 
 impl Plan {
@@ -302,6 +304,7 @@ impl Sampler {
         Sampler {
             plan,
             refill_ps: plan.refill_ps,
+            next_refill_ps: plan.refill_ps,
             warming,
             work_ns: StoreWork { read: (read_ps / 1000).max(1), write: (write_ps / 1000).max(1) },
             phase: Phase::Refilling,
@@ -357,9 +360,14 @@ impl Sampler {
         self.phase == Phase::Measuring && !self.pilot
     }
 
-    /// When the next unit's warming in detail begins: in the next period that has room for it.
-    fn next_unit_ps(&mut self, now_ps: u64) -> u64 {
-        let (Plan { unit_ps, period_ps, .. }, refill_ps) = (self.plan, self.refill_ps);
+    /// When the next unit's warming in detail begins: in the next period that has room for it. What begins anew there, all
+    /// at a time, may go on by turns, as programs do that begin together on all dies of a store, end together and so once
+    /// more: so that units do not all meet the same turn, it is drawn how long that goes on before each.
+    fn next_unit_ps(&mut self, now_ps: u64, begins_anew: bool) -> u64 {
+        let Plan { unit_ps, period_ps, .. } = self.plan;
+        let more_ps = if begins_anew { self.random.below(unit_ps) } else { 0 };
+        let refill_ps = self.refill_ps.saturating_add(more_ps);
+        self.next_refill_ps = refill_ps;
         loop {
             let start_ps = self.origin_ps.saturating_add(self.periods.saturating_mul(period_ps));
             self.periods += 1;
@@ -407,7 +415,7 @@ impl Machine {
     pub(super) fn change_phase(&mut self, now_ps: u64) {
         let Some(sampler) = &mut self.sampler else { return };
         sampler.events -= 1;
-        let (Plan { unit_ps, .. }, refill_ps) = (sampler.plan, sampler.refill_ps);
+        let (Plan { unit_ps, .. }, refill_ps) = (sampler.plan, sampler.next_refill_ps);
         match sampler.phase {
             Phase::Skimming => {
                 self.end_skim(now_ps);
@@ -519,7 +527,8 @@ impl Machine {
         sampler.change(Phase::Skimming, settled_ps);
         sampler.refill_ps =
             sampler.refill_ps.max(settled_ps - ended_ps).min(sampler.plan.period_ps);
-        let at_ps = sampler.next_unit_ps(settled_ps);
+        // Where the operating system pages, transfers are under way between units, too.
+        let at_ps = sampler.next_unit_ps(settled_ps, !self.fixed.paging);
         let rate_ps = |cause| sampler.rates.of(cause).round() as u64;
         let work_ps = |ns: u64| (sampler.rates.of(Cause::Store) * ns as f64).round() as u64;
         self.waits = Waits {

@@ -15,6 +15,9 @@ pub(super) struct LateCommands {
     units: [u16; Self::KEPT],
     noted: usize,
     turns: usize,
+    /// Lanes, which all do as much in a round of turns: one that did less than others, turn after turn, would have its
+    /// blocks full later, and what lies in them overwritten more before it is moved.
+    lanes: usize,
     /// So many that come next tell nothing: what waits has to come to be first.
     unsettled: u32,
     /// As many as that behind warming.
@@ -29,14 +32,21 @@ impl LateCommands {
     /// None yet, of a drive with so many lanes.
     pub(super) fn new(lanes: u32) -> LateCommands {
         let settling = Self::SETTLING.saturating_mul(lanes);
-        LateCommands { units: [0; Self::KEPT], noted: 0, turns: 0, unsettled: 0, settling }
+        LateCommands {
+            units: [0; Self::KEPT],
+            noted: 0,
+            turns: 0,
+            lanes: lanes.max(1) as usize,
+            unsettled: 0,
+            settling,
+        }
     }
 
     /// Units of the command whose turn it is.
     #[inline]
     fn next(&self) -> Option<u32> {
         let known = self.noted.min(Self::KEPT);
-        (known > 0).then(|| u32::from(self.units[self.turns % known]))
+        (known > 0).then(|| u32::from(self.units[self.turns / self.lanes % known]))
     }
 
     #[inline]

@@ -477,6 +477,40 @@ fn what_begins_anew_before_a_unit_takes_what_it_takes_in_the_complete_run() {
     }
 }
 
+/// Programs of flash that begin together end together, and so once more: for longer than a unit, and each unit that began as
+/// long after would meet the same turn of it.
+#[test]
+fn units_do_not_all_meet_the_same_turn_of_what_begins_anew_before_them() {
+    let sets = [
+        ("hybrid.prefetch_pages", "0"),
+        ("hybrid.cache.capacity", "32MiB"),
+        ("processor.caches.2.capacity", "1280KiB"),
+    ];
+    let system = system("hybrid/quick", &sets);
+    let first_touches = || {
+        let parameters = [
+            ("updates".to_owned(), 4.into()),
+            ("table".to_owned(), "256MiB".into()),
+            ("touched".to_owned(), true.into()),
+        ];
+        generator::find("gups").unwrap().make(&parameters, 1).unwrap().0
+    };
+    let whole = run(&system, first_touches(), &RunOptions::default()).result;
+    let densest = Sampling { unit_ps: None, every: Some(3) };
+    let options = RunOptions { sampling: Some(densest), ..RunOptions::default() };
+    for seed in 1..3 {
+        let system = SystemSpec { seed, ..system.clone() };
+        let sampled = run(&system, first_touches(), &options).result;
+        let told = sampled.sampling.as_ref().expect("it passes some over");
+        let (off, half) = (sampled.time_s / whole.time_s - 1.0, told.half_widths.time.unwrap());
+        if std::env::var_os("TIERSCOPE_SHOW").is_some() {
+            println!("{seed}: {} units, {off:+.4} of {half:.4}", told.units);
+        }
+        assert!(told.units >= 80 && half < 0.02, "{told:?}");
+        assert!(off.abs() <= half, "{off:+.4} of {half:.4}");
+    }
+}
+
 /// Threads wait for a file that another has to itself between units, too: else what is passed over has sixteen calls under
 /// way where units have one. Where files lie in memory, what it takes to wake a thread and to switch to it is no store's, which
 /// does nothing there.

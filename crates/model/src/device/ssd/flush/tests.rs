@@ -67,3 +67,17 @@ fn a_command_without_time_programs_as_much_as_the_latest_in_detail() {
         assert_eq!(in_detail > 3.0, fills, "{name}: {in_detail}");
     }
 }
+
+/// A lane that has less than others, turn after turn, would have its blocks full later.
+#[test]
+fn all_lanes_do_as_much_in_a_round_of_turns() {
+    let mut late = LateCommands::new(4);
+    [2, 5].into_iter().for_each(|units| late.note(units));
+    let mut next = || {
+        let units = late.next().expect("two are known");
+        late.turn();
+        units
+    };
+    let turns: Vec<u32> = (0..12).map(|_| next()).collect();
+    assert_eq!(turns, [[2; 4], [5; 4], [2; 4]].concat());
+}
