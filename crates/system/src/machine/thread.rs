@@ -599,10 +599,9 @@ impl Thread {
         let (duration_ps, all) =
             (until_ps - self.clock_ps, stages.iter().map(before).sum::<u128>());
         let mut request = Timeline::new();
-        if all > 0 {
-            for stage in stages {
-                request.push(*stage, (u128::from(duration_ps) * before(stage) / all) as u64);
-            }
+        for stage in stages {
+            let part_ps = (u128::from(duration_ps) * before(stage)).checked_div(all);
+            request.push(*stage, part_ps.unwrap_or(0) as u64);
         }
         // What is left of the division goes there, too.
         self.charge_tail(&request, Stage::ControllerQueue, until_ps);
