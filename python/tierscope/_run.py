@@ -248,7 +248,7 @@ def compare(
         if sampled:
             _sampling.tell_of_detail(result.data["systems"])
         return result
-    every = _sampling.denser(result.data["systems"], wanted)
+    every = _sampling.denser(result.data["systems"], wanted, _sampling.densest(loaded))
     left_s = None if time_limit_s is None else time_limit_s - (time.monotonic() - begun_s)
     if every is not None and not _ended_early(result) and (left_s is None or left_s > 0):
         target["options"] |= _sampling.options(True, every)

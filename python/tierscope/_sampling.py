@@ -116,17 +116,31 @@ def passes_untimed(machines: Sequence[System], sampled: object) -> bool:
     return bool(sampled) and any(one.get("prefetch_pages", 0) > 0 for one in hybrids)
 
 
-def denser(systems: Mapping[str, SystemResult], wanted: float) -> int | None:
-    """One unit in how many a second run has to measure; nothing where it need not, or cannot."""
+def plans(machines: Sequence[System]) -> list[tuple[int, int, int] | None]:
+    """Of each machine that can be sampled, a unit, what is in detail before it, and a period."""
+    return _core.sampling_plans(json.dumps([one.to_dict() for one in machines]))
+
+
+def densest(machines: Sequence[System]) -> int:
+    """One unit in so many, with what is in detail before it, leaves something out on each."""
+    rooms = [
+        math.ceil(detail_ps / unit_ps) + 2
+        for unit_ps, detail_ps, _ in filter(None, plans(machines))
+    ]
+    return max([_DENSEST, *rooms])
+
+
+def denser(systems: Mapping[str, SystemResult], wanted: float, most: int = _DENSEST) -> int | None:
+    """One unit in how many a second run measures, ``most`` at least; nothing if it need not."""
     told = [one for one in (system.get("sampling") for system in systems.values()) if one]
     least = EVERY
     for sampling in told:
         half = sampling["half_widths"]["time"]
         if half is None:
-            least = _DENSEST
+            least = most
         elif half > wanted:
-            fits = (one for one in range(EVERY, _DENSEST, -1) if _half(sampling, one) <= wanted)
-            least = min(least, next(fits, _DENSEST))
+            fits = (one for one in range(EVERY, most, -1) if _half(sampling, one) <= wanted)
+            least = min(least, next(fits, most))
     return least if least < EVERY else None
 
 

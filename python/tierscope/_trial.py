@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from tierscope import _core
+from tierscope import _core, _sampling
 from tierscope._call import parsed
 from tierscope._interrupts import received
 from tierscope._region import Extent, Warming, bound
@@ -511,7 +511,7 @@ class _Tries:
         """Seconds of a sampled region, by its start, by detail further on, and by what passes."""
         speed, clock = detail.pace(measure), detail.pace("time_ps")
         first, began = start.pace(measure), start.pace("time_ps")
-        plans = [plan for plan in _plans(self._machines) if plan is not None]
+        plans = [plan for plan in _sampling.plans(self._machines) if plan is not None]
         over = None if speed is None else _passes(measure, _likely(speed), detail, quick)
         if not (speed and clock and over and first and began and plans):
             return None
@@ -567,11 +567,6 @@ def _touches(name: str) -> bool:
     """Whether a generator writes to what it has first, unless it is told not to."""
     own = [one for one in parsed(_core.list_workloads()) if one["name"] == name]
     return any(each["name"] == "touched" for one in own for each in one["parameters"])
-
-
-def _plans(machines: Sequence[System]) -> list[tuple[int, int, int] | None]:
-    """Of each machine that can be sampled, a unit, what is in detail before it, and a period."""
-    return _core.sampling_plans(json.dumps([one.to_dict() for one in machines]))
 
 
 def _spans(amount: float, pace: Pace) -> Spans:

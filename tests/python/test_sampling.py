@@ -171,6 +171,22 @@ def test_a_precision_that_cannot_be_had_is_said() -> None:
     assert told["period_ps"] == 3 * told["unit_ps"]
 
 
+def test_a_precision_takes_no_more_units_than_have_room() -> None:
+    """What is in detail before a unit is as long as what the store has under way."""
+    names = {"oracle/quick": 3, "storage/quick": 4, "hams-le/quick": 4, "hybrid/quick": 9}
+    machines = systems(list(names))
+    assert [_sampling.densest([one]) for one in machines] == list(names.values())
+    assert _sampling.densest(machines) == 9
+    small = [("storage.dram_capacity", "6MiB"), ("processor.caches.2.capacity", "320KiB")]
+    pair = [systems(["storage/quick"], small)[0], machines[0]]
+    result = ts.compare(pair, gups(20_000), precision="0.001%")
+    assert result.data["completeness"] == "sampled"
+    told = result["storage/quick"]["sampling"]
+    assert told is not None
+    assert told["period_ps"] == 4 * told["unit_ps"]
+    assert any("was asked for" in note for note in result["storage/quick"]["notes"])
+
+
 @pytest.mark.parametrize(
     "wrong", ["3", "x%", "%", "-3%", "0%", "100%", 0, 1, 3, float("nan"), -0.1]
 )

@@ -692,6 +692,8 @@ impl Machine {
             Stage::Medium,
         ];
         let waits = if self.fixed.paging { &WAITS[..4] } else { &WAITS };
+        // A run of which nothing has been passed over may yet be one that is all in detail.
+        let cuts_units = self.sampling().is_some();
         for thread in &mut self.threads {
             if thread.clock_ps >= now_ps {
                 continue;
@@ -702,7 +704,7 @@ impl Machine {
                 State::Running(context)
                     if matches!(self.contexts[context].doing, Doing::Stalled(_)) =>
                 {
-                    let waits = if self.sampler.is_some() { waits } else { &[] };
+                    let waits = if cuts_units { waits } else { &[] };
                     thread.charge_as_before(waits, now_ps);
                 }
                 _ => thread.charge_until(thread.waits_on(), now_ps),
