@@ -24,6 +24,8 @@ _MARGIN = 1.2
 _SHARE = re.compile(r"(?:±\s*)?(-?(?:\d+(?:\.\d{1,12})?|\.\d{1,12}))\s*(%?)", re.ASCII)
 _MEND = 'write a share such as 0.03, or a text such as "3%"'
 
+CUT_BY_CLOCK = "the time limit ended a denser run for the precision: this is the run before it"
+
 Precision = float | str
 """Half the width that the interval of a time may have, as a share of it: 0.03 or ``"3%"``."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import json
+from typing import Any
 
 import pytest
 import tierscope as ts
 from conftest import Runner
-from tierscope import _sampling, report, table
+from tierscope import _run, _sampling, report, table
 from tierscope._system import systems
 from tierscope.errors import ArgumentError, RunError
 from tierscope.pages.report import of_result
@@ -169,6 +170,30 @@ def test_a_precision_that_cannot_be_had_is_said() -> None:
     told = result["hybrid/quick"]["sampling"]
     assert told is not None
     assert told["period_ps"] == 3 * told["unit_ps"]
+
+
+def test_a_first_run_is_kept_where_time_is_up_in_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That one is whole, and less precise."""
+    plain, runs = _run._run_once, 0
+
+    def second_has_no_time(
+        what: Any, target: dict[str, Any], left_s: float | None, *others: Any
+    ) -> ts.Result:
+        nonlocal runs
+        runs += 1
+        return plain(what, target, left_s if runs == 1 else 1e-6, *others)
+
+    monkeypatch.setattr(_run, "_run_once", second_has_no_time)
+    result = ts.run(hybrid(), gups(60_000), precision="0.1%", time_limit_s=1000)
+    assert runs == 2
+    assert result.data["partial_reason"] is None
+    told, notes = result["hybrid/quick"]["sampling"], result["hybrid/quick"]["notes"]
+    assert told is not None
+    assert told["period_ps"] == 20 * told["unit_ps"]
+    assert any("the time limit ended a denser run" in note for note in notes)
+    assert any("was asked for" in note for note in notes)
 
 
 def test_a_precision_takes_no_more_units_than_have_room() -> None:
