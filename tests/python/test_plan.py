@@ -389,7 +389,7 @@ def test_the_lengths_of_sampling_that_a_plan_goes_by_are_those_of_the_run() -> N
 
 def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     class Quick(progress.WithOutlook):
-        LOOK_S = 0.0
+        LOOK_S = SAMPLED_S = 0.0
 
     for accesses, told in ((1_000_000_000_000, True), (2000, False), (None, False)):
         for sampled in (False, True):
@@ -401,3 +401,4 @@ def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[st
             assert ("of 1.00 T accesses takes about" in said) == told
             assert ("--sample" in said) == (told and not sampled), "it is not told to who has it"
             assert said.count("\n") == told
+            assert ("of the latest" in said) == (told and sampled), "its start is all in detail"

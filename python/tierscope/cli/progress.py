@@ -116,6 +116,8 @@ class WithOutlook(_Nothing):
 
     LOOK_S = 5.0
     """The rate is that of the first seconds."""
+    SAMPLED_S = 15.0
+    """Of a sampled run, whose first period is all in detail, that of as many behind so many."""
     LONG_S = 1800.0
     """A run that takes longer is told of."""
 
@@ -127,6 +129,8 @@ class WithOutlook(_Nothing):
             self._mends += ", --sample estimates it"
         self._accesses = accesses
         self._begun = time.monotonic()
+        self._sampled = sampled
+        self._since: tuple[float, int] | None = None if sampled else (0.0, 0)
 
     def __enter__(self) -> WithOutlook:
         self._shown.__enter__()
@@ -139,14 +143,22 @@ class WithOutlook(_Nothing):
         """Shows where the machines stand."""
         self._shown(progress)
         passed_s = time.monotonic() - self._begun
-        if self._accesses is None or passed_s < self.LOOK_S:
+        if self._accesses is None:
+            return
+        least = min((one.accesses for one in progress), default=0)
+        if self._since is None:
+            if passed_s >= self.SAMPLED_S:
+                self._since = (passed_s, least)
+            return
+        since_s, before = self._since
+        if passed_s < since_s + (self.SAMPLED_S if self._sampled else self.LOOK_S):
             return
         accesses, self._accesses = self._accesses, None
-        least = min((one.accesses for one in progress), default=0)
-        rest_s = (accesses - least) * passed_s / max(least, 1)
+        rest_s = (accesses - least) * (passed_s - since_s) / max(least - before, 1)
         if rest_s > self.LONG_S:
+            of = "the latest" if self._sampled else "the first"
             print(
-                f"tierscope: at the rate of the first {passed_s:.0f} s this run of "
+                f"tierscope: at the rate of {of} {passed_s - since_s:.0f} s this run of "
                 f"{fmt.count(accesses)} accesses takes about {_minutes(rest_s)}; a smaller "
                 f"workload, {self._mends}",
                 file=sys.stderr,
