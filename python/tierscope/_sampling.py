@@ -159,6 +159,10 @@ def _half(sampling: SamplingResult, every: int) -> float:
     return math.hypot(math.sqrt(of_units), left_out * passed_over)
 
 
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
 def too_wide(system: SystemResult, wanted: float) -> str | None:
     """What is said of a system whose time is less precise than was asked for."""
     sampling = system.get("sampling")
@@ -167,16 +171,16 @@ def too_wide(system: SystemResult, wanted: float) -> str | None:
     half = sampling["half_widths"]["time"]
     if half is not None and half <= wanted:
         return None
-    found = "has no interval" if half is None else f"is known within ±{half:.1%}"
+    found = "has no interval" if half is None else f"is known within ±{_percent(half)}"
     if half is not None and sampling["warming_error"] >= wanted:
         return (
-            f"the time {found}, and ±{wanted:.1%} was asked for: what is passed over is off by up "
-            f"to ±{sampling['warming_error']:.1%} on such machines; "
+            f"the time {found}, and ±{_percent(wanted)} was asked for: what is passed over is "
+            f"off by up to ±{_percent(sampling['warming_error'])} on such machines; "
             "run it without sampling"
         )
     return (
-        f"the time {found}, and ±{wanted:.1%} was asked for: this run has no more units than it "
-        "measured; run it without sampling, or run more of the workload"
+        f"the time {found}, and ±{_percent(wanted)} was asked for: this run has no more units "
+        "than it measured; run it without sampling, or run more of the workload"
     )
 
 
