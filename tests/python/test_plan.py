@@ -387,6 +387,19 @@ def test_the_lengths_of_sampling_that_a_plan_goes_by_are_those_of_the_run() -> N
     assert plan == (found["unit_ps"], found["refill_ps"], found["period_ps"])
 
 
+def test_a_denser_run_that_begins_anew_is_not_told_as_one_that_stands_still(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Quick(progress.WithOutlook):
+        SAMPLED_S = 0.0
+
+    shown = progress.display([], ts.workload("gups"), quiet=True)
+    with Quick(shown, 1_000_000_000, sampled=True) as watch:
+        for done in (900_000_000, 1000, 999_999_999):
+            watch([ts.Progress(done, done, done)])
+    assert capsys.readouterr().err == ""
+
+
 def test_a_run_that_will_take_long_says_so_once(capsys: pytest.CaptureFixture[str]) -> None:
     class Quick(progress.WithOutlook):
         LOOK_S = SAMPLED_S = 0.0

@@ -146,9 +146,9 @@ class WithOutlook(_Nothing):
         if self._accesses is None:
             return
         least = min((one.accesses for one in progress), default=0)
-        if self._since is None:
-            if passed_s >= self.SAMPLED_S:
-                self._since = (passed_s, least)
+        if self._since is None or least < self._since[1]:
+            # A denser run begins anew.
+            self._since = (passed_s, least) if passed_s >= self.SAMPLED_S else None
             return
         since_s, before = self._since
         if passed_s < since_s + (self.SAMPLED_S if self._sampled else self.LOOK_S):

@@ -17,11 +17,9 @@ pub(super) struct LateCommands {
     turns: usize,
     /// Lanes, which all do as much in a round of turns: one that did less than others, turn after turn, would have its
     /// blocks full later, and what lies in them overwritten more before it is moved.
-    lanes: usize,
+    lanes: u32,
     /// So many that come next tell nothing: what waits has to come to be first.
     unsettled: u32,
-    /// As many as that behind warming.
-    settling: u32,
 }
 
 impl LateCommands {
@@ -31,14 +29,12 @@ impl LateCommands {
 
     /// None yet, of a drive with so many lanes.
     pub(super) fn new(lanes: u32) -> LateCommands {
-        let settling = Self::SETTLING.saturating_mul(lanes);
         LateCommands {
             units: [0; Self::KEPT],
             noted: 0,
             turns: 0,
-            lanes: lanes.max(1) as usize,
+            lanes: lanes.max(1),
             unsettled: 0,
-            settling,
         }
     }
 
@@ -46,13 +42,13 @@ impl LateCommands {
     #[inline]
     fn next(&self) -> Option<u32> {
         let known = self.noted.min(Self::KEPT);
-        (known > 0).then(|| u32::from(self.units[self.turns / self.lanes % known]))
+        (known > 0).then(|| u32::from(self.units[self.turns / self.lanes as usize % known]))
     }
 
     #[inline]
     fn turn(&mut self) {
         self.turns += 1;
-        self.unsettled = self.settling;
+        self.unsettled = Self::SETTLING.saturating_mul(self.lanes);
     }
 
     /// A command takes the place of the oldest.
