@@ -77,6 +77,29 @@ def write_directory(target: Path, write: Callable[[Path], None]) -> None:
         ) from None
 
 
+def check_directory(target: Path) -> None:
+    """Finds out, before anything is computed, whether :func:`write_directory` could write one.
+
+    Raises:
+        TierscopeError: where it could not.
+    """
+    if target.is_mount():
+        raise TierscopeError(
+            "unwritable",
+            f"{target} is a mount point, and cannot be replaced as a whole",
+            "name a directory within it",
+        )
+    there = next((one for one in target.absolute().parents if one.exists()), None)
+    if there is None:
+        return
+    try:
+        Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=there)).rmdir()
+    except OSError as error:
+        raise TierscopeError(
+            "unwritable", f"no result can be written to {target}: {error.strerror}"
+        ) from None
+
+
 def _replace_directory(target: Path, fresh: Path) -> None:
     if not target.exists() or not any(target.iterdir()):
         fresh.rename(target)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tierscope import _check, _core, _system, _workload
 from tierscope import format as fmt
-from tierscope._files import read_text, write_directory
+from tierscope._files import check_directory, read_text, write_directory
 from tierscope._region import Extent, Warming
 from tierscope._result import (
     REPETITIONS_FILE,
@@ -367,17 +367,19 @@ def load_repetitions(directory: str | os.PathLike[str]) -> Repetitions:
 
 
 def check_repetitions_target(target: Path) -> None:
-    """Refuses a directory that repetitions must not replace.
+    """Refuses a directory that repetitions must not replace, or could not be written to.
 
     Raises:
-        TierscopeError: where it holds anything but earlier repetitions.
+        TierscopeError: where it holds anything but earlier repetitions, or cannot be written.
     """
     if not target.exists():
+        check_directory(target)
         return
     if target.is_dir():
         held = list(target.iterdir())
         ours = (target / REPETITIONS_FILE).is_file() and all(map(_is_ours, held))
         if not held or ours:
+            check_directory(target)
             return
         what = "is not of repetitions"
     else:

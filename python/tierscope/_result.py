@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tierscope import _check, _core, causes, distributions, report, table
 from tierscope._call import core_errors, parsed
-from tierscope._files import read_text, write_directory
+from tierscope._files import check_directory, read_text, write_directory
 from tierscope._shape import (
     DeviceResult,
     DriveResult,
@@ -369,12 +369,13 @@ def interval_table(intervals: Intervals) -> pl.DataFrame:
 
 
 def check_target(target: Path) -> None:
-    """Refuses a directory that a result must not replace.
+    """Refuses a directory that a result must not replace, or could not be written to.
 
     Raises:
-        TierscopeError: where it holds anything but an earlier result.
+        TierscopeError: where it holds anything but an earlier result, or cannot be written.
     """
     if not target.exists():
+        check_directory(target)
         return
     if not target.is_dir():
         raise TierscopeError(
@@ -389,6 +390,7 @@ def check_target(target: Path) -> None:
             f"{target} is not a result of tierscope ({held}) and is left alone",
             "name a new directory, or an earlier result to replace",
         )
+    check_directory(target)
 
 
 def _is_ours(name: str) -> bool:

@@ -253,11 +253,12 @@ def compare(
     if every is not None and not _ended_early(result) and (left_s is None or left_s > 0):
         target["options"] |= _sampling.options(True, every)
         denser = _run_once(what, target, left_s, watching, loaded, notes)
-        if denser.interrupted or not _ended_early(denser):
+        if not _ended_early(denser):
             result = denser
         else:
+            why = _sampling.CUT_BY_REQUEST if denser.interrupted else _sampling.CUT_BY_CLOCK
             for system in result.data["systems"].values():
-                system["notes"].append(_sampling.CUT_BY_CLOCK)
+                system["notes"].append(why)
     for system in result.data["systems"].values():
         note = None if _ended_early(result) else _sampling.too_wide(system, wanted)
         system["notes"] += [] if note is None else [note]

@@ -25,6 +25,7 @@ _SHARE = re.compile(r"(?:±\s*)?(-?(?:\d+(?:\.\d{1,12})?|\.\d{1,12}))\s*(%?)", r
 _MEND = 'write a share such as 0.03, or a text such as "3%"'
 
 CUT_BY_CLOCK = "the time limit ended a denser run for the precision: this is the run before it"
+CUT_BY_REQUEST = "an interrupt ended a denser run for the precision: this is the run before it"
 
 Precision = float | str
 """Half the width that the interval of a time may have, as a share of it: 0.03 or ``"3%"``."""

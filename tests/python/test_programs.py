@@ -40,6 +40,15 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(place)], check=True)
 
 
+def test_a_mount_point_for_a_result_is_refused_before_the_run(
+    tierscope: Runner, small_disk: Path
+) -> None:
+    shown = tierscope("run", "-s", "oracle/quick", "-w", "gups", "-o", str(small_disk))
+    assert (shown.returncode, shown.stdout) == (125, "")
+    assert shown.stderr.startswith(f"error[unwritable]: {small_disk} is a mount point")
+    assert "a directory within it" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "status", "stores"),
     [

@@ -196,6 +196,32 @@ def test_a_first_run_is_kept_where_time_is_up_in_the_second(
     assert any("was asked for" in note for note in notes)
 
 
+def test_a_first_run_stays_where_an_interrupt_ends_the_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Hours of the first are not lost to an impatient user of the second."""
+    plain, runs = _run._run_once, 0
+
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    def second_is_interrupted(
+        what: Any, target: dict[str, Any], left_s: float | None, watching: Any, *others: Any
+    ) -> ts.Result:
+        nonlocal runs
+        runs += 1
+        return plain(what, target, left_s, interrupted if runs == 2 else watching, *others)
+
+    monkeypatch.setattr(_run, "_run_once", second_is_interrupted)
+    result = ts.run(hybrid(), gups(600_000), precision="0.1%")
+    assert runs == 2
+    assert result.data["partial_reason"] is None
+    told, notes = result["hybrid/quick"]["sampling"], result["hybrid/quick"]["notes"]
+    assert told is not None
+    assert told["period_ps"] == 20 * told["unit_ps"]
+    assert any("an interrupt ended a denser run" in note for note in notes)
+
+
 def test_a_precision_takes_no_more_units_than_have_room() -> None:
     """What is in detail before a unit is as long as what the store has under way."""
     names = {"oracle/quick": 3, "storage/quick": 4, "hams-le/quick": 4, "hybrid/quick": 9}
