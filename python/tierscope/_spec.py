@@ -234,7 +234,7 @@ class Coherence(_Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class LinePrefetch(_Spec):
-    """A hardware prefetcher of each core, from main memory into the shared caches."""
+    """A hardware prefetcher of each core, into the shared caches or its own."""
 
     kind: Literal["next-line", "stride", "stream"] | None = None
     """What it follows: `next-line`, `stride` or `stream`.
@@ -255,6 +255,14 @@ class LinePrefetch(_Spec):
 
     outstanding: int | None = None
     """Lines that it may be waiting for at once."""
+
+    into: Literal["shared", "private"] | None = None
+    """Which caches take the lines: `shared`, or `private`, those of the core.
+
+    ``"shared"``: The shared ones; it sees what they are asked for. ``"private"``: The core's own
+    behind its first level, or the only one, and those that the line passes on its way; it sees what
+    the first level has not.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -357,7 +365,7 @@ class Processor(_Spec):
     """How private caches are kept coherent. A processor of one core needs none."""
 
     prefetch: LinePrefetch | None = None
-    """A prefetcher of each core, from main memory into the shared caches.
+    """A prefetcher of each core, into the shared caches or its own.
 
     Where it is missing there is none.
     """

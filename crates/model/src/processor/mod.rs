@@ -8,5 +8,5 @@ pub mod tlb;
 pub mod window;
 
 pub use energy::ProcessorEnergySpec;
-pub use prefetch::{LinePrefetchSpec, PrefetchKind};
+pub use prefetch::{LinePrefetchSpec, PrefetchInto, PrefetchKind};
 pub use spec::*;

@@ -222,10 +222,26 @@ impl Stack {
     /// A line arrives from outside, and comes into every level. Where the stack has the line by
     /// now, its own version stays.
     pub fn fill(&mut self, line: u64, write: bool, version: u64, out: &mut Vec<DirtyLine>) {
+        self.fill_from(0, (line, write), version, out);
+    }
+
+    /// The same where nobody has asked for the line yet: it comes into all levels but the first, or the only one.
+    pub fn fill_ahead(&mut self, line: u64, version: u64, out: &mut Vec<DirtyLine>) {
+        let first = 1.min(self.levels.len().saturating_sub(1));
+        self.fill_from(first, (line, false), version, out);
+    }
+
+    fn fill_from(
+        &mut self,
+        first: usize,
+        (line, write): (u64, bool),
+        version: u64,
+        out: &mut Vec<DirtyLine>,
+    ) {
         if self.versions.is_some() && !self.contains(line) {
             self.set_version(line, version);
         }
-        for level in (0..self.levels.len()).rev() {
+        for level in (first..self.levels.len()).rev() {
             let dirty = write && level == 0;
             let there = if dirty {
                 self.levels[0].set_dirty(line)

@@ -1,4 +1,4 @@
-//! A hardware prefetcher of a core: it watches which lines the private caches ask the shared ones for,
+//! A hardware prefetcher of a core: it watches which lines its caches ask the next ones for,
 //! and says which lines will probably be asked for next. It never leaves a page: the next one may lie
 //! anywhere in memory.
 //!
@@ -22,7 +22,21 @@ pub enum PrefetchKind {
     Stream,
 }
 
-/// A hardware prefetcher of each core, from main memory into the shared caches.
+/// Which caches take the lines of a prefetcher.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum PrefetchInto {
+    /// The shared ones; it sees what they are asked for.
+    #[default]
+    Shared,
+    /// The core's own behind its first level, or the only one, and those that the line passes on its way; it sees what
+    /// the first level has not.
+    Private,
+}
+
+/// A hardware prefetcher of each core, into the shared caches or its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinePrefetchSpec {
@@ -36,6 +50,9 @@ pub struct LinePrefetchSpec {
     pub trackers: u32,
     /// Lines that it may be waiting for at once.
     pub outstanding: u32,
+    /// Which caches take the lines: `shared`, or `private`, those of the core.
+    #[serde(default)]
+    pub into: PrefetchInto,
 }
 
 impl LinePrefetchSpec {
@@ -102,7 +119,13 @@ impl LinePrefetcher {
         self.spec.outstanding
     }
 
-    /// The private caches ask for a line: adds the lines to prefetch, the nearest first.
+    /// Whether its lines go into the core's own caches.
+    #[inline]
+    pub fn is_private(&self) -> bool {
+        self.spec.into == PrefetchInto::Private
+    }
+
+    /// A line is asked for: adds the lines to prefetch, the nearest first.
     pub fn observe(&mut self, line: u64, out: &mut Vec<u64>) {
         let page = line >> self.page_shift;
         let base = page << self.page_shift;
@@ -170,7 +193,14 @@ mod tests {
     use std::collections::BTreeSet;
 
     fn of(kind: PrefetchKind, degree: u32, distance: u32) -> LinePrefetcher {
-        let spec = LinePrefetchSpec { kind, degree, distance, trackers: 2, outstanding: 8 };
+        let spec = LinePrefetchSpec {
+            kind,
+            degree,
+            distance,
+            trackers: 2,
+            outstanding: 8,
+            into: PrefetchInto::Shared,
+        };
         LinePrefetcher::new(&spec, 6)
     }
 

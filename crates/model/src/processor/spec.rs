@@ -1,7 +1,7 @@
 //! What a user says of a processor.
 
 use super::window::Sizes;
-use super::{LinePrefetchSpec, ProcessorEnergySpec};
+use super::{LinePrefetchSpec, PrefetchInto, ProcessorEnergySpec};
 use serde::{Deserialize, Serialize};
 use tierscope_units::{Energy, Frequency, Problems, Size};
 
@@ -44,8 +44,7 @@ pub struct ProcessorSpec {
     /// How private caches are kept coherent. A processor of one core needs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub coherence: Option<CoherenceSpec>,
-    /// A prefetcher of each core, from main memory into the shared caches. Where it is missing there is
-    /// none.
+    /// A prefetcher of each core, into the shared caches or its own. Where it is missing there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<LinePrefetchSpec>,
     /// Powers and energies. Where they are missing, the processor's energy is not counted.
@@ -286,13 +285,13 @@ impl ProcessorSpec {
         self.tlb.check(&format!("{path}.tlb"), problems);
         if let Some(prefetch) = &self.prefetch {
             prefetch.check(&format!("{path}.prefetch"), problems);
-            if !shared {
+            if !shared && prefetch.into == PrefetchInto::Shared {
                 problems.add(
                     "contradiction",
                     format!("{path}.prefetch"),
                     String::new(),
                     "lines are brought into shared caches, and there are none".into(),
-                    "remove it, or write shared = true for the last cache".into(),
+                    "write into = \"private\", or shared = true for the last cache".into(),
                 );
             }
         }

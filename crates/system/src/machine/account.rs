@@ -4,7 +4,7 @@ use super::calls::Returned;
 use super::causes::{Cause, Causes};
 use super::faults::Ended;
 use super::memory::Miss;
-use super::prefetch::PREFETCH;
+use super::prefetch::{Ahead, PREFETCH};
 use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::disk::disk_result;
@@ -1078,7 +1078,8 @@ impl Machine {
     /// Laws that hold at any moment of a run: nothing is lost between the parts.
     pub fn check_conservation(&self) -> Result<(), String> {
         let (lines, pages) = self.waiting_outside();
-        let asked = self.line_misses.values().filter(|id| **id & PREFETCH == 0).count();
+        let is_asked = |id: &u32| id & PREFETCH == 0 && self.misses[*id].ahead == Ahead::No;
+        let asked = self.line_misses.values().filter(|id| is_asked(id)).count();
         if self.finished() && asked > 0 {
             return Err(format!("{asked} lines asked for were never answered"));
         }

@@ -6,6 +6,8 @@
 //! is in transit, and who wants it otherwise waits in line. Whether a store may go on in its own core's caches
 //! is known there, so that batches need not look elsewhere.
 
+use super::memory::Miss;
+use super::prefetch::Ahead;
 use super::thread::Way;
 use super::{Event, Machine};
 use tierscope_kernel::{Stage, Timeline};
@@ -81,6 +83,11 @@ impl Coherence {
         }
     }
 
+    /// Whether a line is on its way to a core that excludes it, or is waited for.
+    pub fn is_wanted(&self, line: u64) -> bool {
+        self.conflicts(line, false) || self.waiting.iter().any(|(other, _)| *other == line)
+    }
+
     /// Whether a core's request for a line has to wait for one under way: not for loads among themselves.
     fn conflicts(&self, line: u64, write: bool) -> bool {
         self.transit.iter().any(|other| other.line == line && (write || other.write))
@@ -92,6 +99,10 @@ impl Machine {
     /// and behind those that wait already.
     pub(super) fn arrive_at_shared(&mut self, id: u32, now_ps: u64) {
         let (line, write) = self.misses[id].wants();
+        let Miss { context, walk_left, ahead, way, .. } = self.misses[id];
+        if walk_left == 0 && ahead == Ahead::No && way == Way::Caches {
+            self.look_ahead(self.contexts[context].core, line, now_ps);
+        }
         let coherence = &mut self.coherence;
         let behind = coherence.waiting.iter().any(|(other, _)| *other == line);
         if behind || coherence.conflicts(line, write) {

@@ -309,7 +309,7 @@ impl Machine {
         let (mut hits, mut instructions, mut taken) = (0, 0, 0);
         let (start_ps, share) = (context.now_ps, context.share);
         let mut now_ps = start_ps;
-        let (mut site, mut hits_before, mut evicts) = (thread.site, 0, false);
+        let (mut site, mut hits_before, mut sends) = (thread.site, 0, false);
         let latency_ps = core.caches.latency_ps(0);
         for op in &thread.buffer[thread.position..] {
             let kind = op.kind_code();
@@ -383,10 +383,11 @@ impl Machine {
                 self.account.hit(true, level, false, site);
                 let times = (start, core.caches.latency_ps(level));
                 context.window.push(Outstanding::served(position, write, times), gives);
-                if self.evicted.is_empty() {
+                let looks_ahead = core.looks_ahead(line, &mut self.ahead);
+                if self.evicted.is_empty() && !looks_ahead {
                     continue;
                 }
-                evicts = true;
+                sends = true;
                 break;
             }
             let address = last_byte & !((1u64 << line_shift) - 1);
@@ -403,10 +404,11 @@ impl Machine {
         self.account.hits_of_first_level(hits);
         self.account.hits_of_site(site, hits - hits_before);
         thread.site = site;
-        if evicts {
+        if sends {
             self.post_evicted(index, now_ps);
+            self.post_ahead(index, now_ps);
         }
-        evicts
+        sends
     }
 
     /// The first access of a run, whose rest stays.
@@ -652,6 +654,12 @@ impl Machine {
                 _ => self.merge(index, access, miss, tlb_ps),
             };
         }
+        if let Some(miss) = core.coming(line) {
+            return match start {
+                Start::Behind(of, _) => self.wait_for_address(index, Block::On(of)),
+                _ => self.join_ahead(index, access, miss, tlb_ps),
+            };
+        }
         match register_block(context, start) {
             Block::None => {}
             block => return self.wait_on(index, block),
@@ -673,6 +681,7 @@ impl Machine {
         // What waits for its address is counted as it begins.
         self.account.beyond_first += u64::from(level.is_some() || start.known().is_ok());
         if let Some(level) = level {
+            let looks_ahead = level > 0 && core.looks_ahead(line, &mut self.ahead);
             let latency_ps = core.caches.latency_ps(level);
             let times = (start, tlb_ps + latency_ps);
             let entry = Outstanding::served(thread.position_instructions, access.write, times);
@@ -688,6 +697,9 @@ impl Machine {
             }
             if self.fixed.check_data {
                 self.check(index, line, access.write);
+            }
+            if looks_ahead {
+                self.post_ahead(index, now_ps);
             }
             self.access_done(index);
             return Flow::Continue;
@@ -861,10 +873,11 @@ impl Machine {
         }
         self.account.finish(miss, miss.clock_ps);
         self.log_miss(miss, miss.clock_ps);
+        self.served_by_own(index, miss.level, (miss.line, miss.clock_ps));
     }
 
     /// The line is on its way for an earlier access of the same hardware thread.
-    fn merge(&mut self, index: usize, access: Access, id: u32, tlb_ps: u64) -> Flow {
+    pub(super) fn merge(&mut self, index: usize, access: Access, id: u32, tlb_ps: u64) -> Flow {
         let context = &mut self.contexts[index];
         let thread = &mut self.threads[context.thread];
         if context.window.len() >= 4096 {

@@ -2,6 +2,7 @@
 //! window and begin when it is finished.
 
 use super::memory::Miss;
+use super::prefetch::Ahead;
 use super::thread::Access;
 use super::{Event, Machine};
 use tierscope_kernel::{Stage, Timeline};
@@ -33,14 +34,17 @@ impl Machine {
     /// A miss that waited for another, which is finished, begins: it looks in its core's own caches, which may serve it, and
     /// goes to the shared ones.
     pub(super) fn begin_dependent(&mut self, id: u32, of: &Miss, now_ps: u64) {
-        let away = self.threads[of.thread].away.as_mut().filter(|away| away.has(id));
+        // A line that was prefetched is a core's; who waits for it is one of its threads.
+        let by = if of.ahead == Ahead::No { of } else { &self.misses[id] };
+        let (thread, context) = (by.thread, by.context);
+        let away = self.threads[thread].away.as_mut().filter(|away| away.has(id));
         let index = match away {
             Some(away) => {
                 away.window.begin(id);
-                of.context
+                context
             }
             None => {
-                let index = self.context_of(of);
+                let index = self.context_of(context, thread);
                 self.contexts[index].window.begin(id);
                 index
             }
@@ -60,6 +64,7 @@ impl Machine {
         miss.is_checked = is_served;
         let (at_ps, line, write) = (miss.clock_ps, miss.line, miss.write);
         self.put_evicted(now_ps);
+        self.served_by_own(index, self.misses[id].level, (line, at_ps));
         if is_served && self.fixed.check_data {
             self.check(index, line, write);
         }
@@ -70,6 +75,9 @@ impl Machine {
     /// Detail ends: what has not begun is taken back, for threads to do before all else as they go on. Chains that
     /// fill a window would take as many accesses to end as it holds.
     pub(super) fn take_back(&mut self) {
+        for (_, id) in self.cores.iter().flat_map(|core| &core.ahead) {
+            self.misses[*id].dependents.clear();
+        }
         for index in 0..self.contexts.len() {
             let context = &mut self.contexts[index];
             if context.trap.is_some() {

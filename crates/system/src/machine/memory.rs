@@ -4,7 +4,7 @@ use super::causes::Cause;
 use super::dependence::Behind;
 use super::kernel::path_steps;
 use super::polling::Polled;
-use super::prefetch::PREFETCH;
+use super::prefetch::{Ahead, PREFETCH};
 use super::thread::{Access, Begun, State, Thread, Way, tail};
 use super::transfer_times::Class;
 use super::{Context, Doing, Event, Machine};
@@ -77,6 +77,8 @@ pub(super) struct Miss {
     pub walk_left: u8,
     /// What it waits for before it begins, where its address is made of what another loads.
     pub behind: Option<Behind>,
+    /// Whether a prefetcher has asked for it, and who has come for it since.
+    pub ahead: Ahead,
     /// Its data have been checked as its core's own caches served it.
     pub is_checked: bool,
     /// Misses of its thread whose addresses are made of what it loads.
@@ -135,12 +137,18 @@ impl Miss {
             walk: [0; 5],
             walk_left: 0,
             behind: None,
+            ahead: Ahead::No,
             is_checked: false,
             dependents: Vec::new(),
             version: 0,
             merged: Vec::new(),
             followers: Vec::new(),
         }
+    }
+
+    /// Whether who waits for it is told of what it is for.
+    fn is_told(&self) -> bool {
+        self.measured || self.way != Way::Caches || self.ahead != Ahead::No
     }
 
     /// The line wanted now, and whether for itself alone.
@@ -151,6 +159,9 @@ impl Miss {
     /// A further access of the same hardware thread to the same line; `spare` has room for such, which is used again.
     pub fn merge(&mut self, access: Access, merged: Merged, spare: &mut Vec<Vec<Merged>>) {
         self.write |= access.write;
+        if self.ahead == Ahead::Alone {
+            self.ahead = Ahead::Joined;
+        }
         if access.measured {
             if self.merged.capacity() == 0 {
                 self.merged = spare.pop().unwrap_or_default();
@@ -355,14 +366,14 @@ impl Machine {
         let at_ps = now_ps + beyond_ps;
         self.misses[id].pass(Stage::Cache, at_ps);
         if level.is_some() {
-            self.account.shared_hits += 1;
+            self.account.shared_hits += u64::from(self.misses[id].ahead == Ahead::No);
             self.misses[id].version = self.shared.version(wanted);
             self.queue.push(at_ps, self.memory_source(), Event::Arrive(id));
         } else {
             self.queue.push(at_ps, self.memory_source(), Event::Memory(id));
         }
-        let Miss { context, walk_left, .. } = self.misses[id];
-        if walk_left == 0 {
+        let Miss { context, walk_left, ahead, .. } = self.misses[id];
+        if walk_left == 0 && ahead == Ahead::No {
             // Behind the miss itself: demand goes first.
             self.watch_for_prefetch(self.contexts[context].core, wanted, at_ps);
         }
@@ -376,12 +387,17 @@ impl Machine {
                 self.account.late_prefetches += 1;
                 self.prefetches[first & !PREFETCH].followers.push(id);
             } else {
+                self.follows_ahead(id, first);
                 self.misses[first].followers.push(id);
             }
             return;
         }
+        if self.misses[id].ahead == Ahead::No {
+            self.account.memory_reads += 1;
+        } else if !self.goes_ahead(id, now_ps) {
+            return;
+        }
         self.line_misses.insert(wanted, id);
-        self.account.memory_reads += 1;
         let Miss { measured, cause, .. } = self.misses[id];
         if measured {
             self.account.causes.memory_read(cause);
@@ -559,11 +575,15 @@ impl Machine {
         let (id, at_ps) = (response.id, response.at_ps);
         let full = !self.outgoing.is_empty();
         let line = self.misses[id].wanted;
-        self.line_misses.remove(&line);
-        self.shared.fill(line, false, response.version, &mut self.dropped);
-        self.send_dropped(at_ps);
-        let version =
-            if self.shared.depth() > 0 { self.shared.version(line) } else { response.version };
+        let mut version = response.version;
+        if self.misses[id].ahead != Ahead::Stale {
+            self.line_misses.remove(&line);
+            self.shared.fill(line, false, response.version, &mut self.dropped);
+            self.send_dropped(at_ps);
+            if self.shared.depth() > 0 {
+                version = self.shared.version(line);
+            }
+        }
         let followers = std::mem::take(&mut self.misses[id].followers);
         for miss in std::iter::once(id).chain(followers) {
             let entry = &mut self.misses[miss];
@@ -587,13 +607,13 @@ impl Machine {
     }
 
     /// The hardware thread that runs the thread of a miss: not always the one that has asked.
-    pub(super) fn context_of(&self, miss: &Miss) -> usize {
-        if self.contexts[miss.context].thread == miss.thread {
-            return miss.context;
+    pub(super) fn context_of(&self, context: usize, thread: usize) -> usize {
+        if self.contexts[context].thread == thread {
+            return context;
         }
-        match self.threads[miss.thread].state {
+        match self.threads[thread].state {
             State::Running(index) => index,
-            _ => miss.context,
+            _ => context,
         }
     }
 
@@ -606,8 +626,17 @@ impl Machine {
         let write = miss.write && !walking;
         // A store that joined once its line had been asked for: the line comes, and has to be asked for again.
         let again = write && miss.shares;
-        caches.fill(line, write && !again, miss.version, evicted);
-        caches.set_shared(line, miss.shares);
+        match miss.ahead {
+            Ahead::Stale => {}
+            Ahead::Alone => caches.fill_ahead(line, miss.version, evicted),
+            Ahead::No | Ahead::Joined => {
+                caches.fill(line, write && !again, miss.version, evicted);
+            }
+        }
+        let keeps = miss.ahead != Ahead::Stale;
+        if keeps {
+            caches.set_shared(line, miss.shares);
+        }
         let stages = miss.timeline;
         let next = if walking {
             miss.walk_left -= 1;
@@ -620,7 +649,9 @@ impl Machine {
             None
         };
         let at_ps = miss.clock_ps;
-        self.note_on_chip(line);
+        if keeps {
+            self.note_on_chip(line);
+        }
         self.put_evicted(now_ps);
         match next {
             Some(event) => self.queue.push(at_ps, index as u16, event),
@@ -631,20 +662,25 @@ impl Machine {
 
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
         let mut miss = self.misses.remove(id);
-        if self.fixed.check_data && miss.way == Way::Caches && !miss.is_checked {
+        let accessed = matches!(miss.ahead, Ahead::No | Ahead::Joined);
+        if self.fixed.check_data && miss.way == Way::Caches && !miss.is_checked && accessed {
             self.check(miss.context, miss.line, miss.write);
         }
-        self.account.finish(&miss, now_ps);
-        self.log_miss(&miss, now_ps);
+        if miss.ahead == Ahead::No {
+            self.account.finish(&miss, now_ps);
+            self.log_miss(&miss, now_ps);
+        }
         for (cause, timeline, fault) in miss.finished_merged(now_ps) {
             self.account.finish_merged(cause, &timeline, fault, now_ps);
         }
         let away = self.threads[miss.thread].away.as_mut();
-        if let Some(away) = away.filter(|away| away.has(id)) {
+        if miss.ahead != Ahead::No {
+            self.end_ahead(id, &miss, now_ps);
+        } else if let Some(away) = away.filter(|away| away.has(id)) {
             away.pending.retain(|(_, pending)| *pending != id);
             away.window.finish(id, now_ps);
         } else {
-            let index = self.context_of(&miss);
+            let index = self.context_of(miss.context, miss.thread);
             let context = &mut self.contexts[index];
             context.pending.retain(|(_, pending)| *pending != id);
             context.window.finish(id, now_ps);
@@ -669,7 +705,7 @@ impl Machine {
         let thread = &mut self.threads[context.thread];
         let stall_ps = now_ps - thread.clock_ps;
         let causes = &mut self.account.causes;
-        match (&thread.fault, miss.measured || miss.way != Way::Caches) {
+        match (&thread.fault, miss.is_told()) {
             // While a fault is under way all waiting is its own, and told with it.
             (Some(_), _) => {}
             (None, true) => causes.stall(miss.cause, stall_ps),
@@ -786,7 +822,7 @@ impl Machine {
     pub(super) fn snoop(&mut self, frame: u64, to_store: bool, now_ps: u64) {
         let shift = self.fixed.page_shift - self.fixed.line_shift;
         let first = frame << shift;
-        self.forget_prefetches(first, first + (1 << shift) - 1);
+        self.forget_prefetches(first, first + (1 << shift) - 1, now_ps);
         for group in first >> 6..(first + (1 << shift)).div_ceil(64) {
             let mut lines = self.on_chip.get(group);
             if lines != 0 {

@@ -223,8 +223,10 @@ struct Core {
     /// It has had a thread.
     active: bool,
     prefetcher: Option<LinePrefetcher>,
-    /// Lines that it waits for.
+    /// Lines that it waits for, into the shared caches.
     prefetching: u32,
+    /// Lines that it waits for, into the core's own, each with its miss.
+    ahead: Vec<(u64, u32)>,
 }
 
 /// What does not change while a machine runs.
@@ -417,6 +419,7 @@ impl Machine {
                 active: false,
                 prefetcher: prefetcher(),
                 prefetching: 0,
+                ahead: Vec::new(),
             })
             .collect();
         let shared = processor.caches.iter().filter(|c| c.shared);
@@ -866,6 +869,7 @@ impl Machine {
                     active: core.active,
                     prefetcher: core.prefetcher.clone(),
                     prefetching: core.prefetching,
+                    ahead: core.ahead.clone(),
                 })
                 .collect(),
             shared: self.shared.fork(),

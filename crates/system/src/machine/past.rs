@@ -156,7 +156,7 @@ impl Machine {
         let transit = Transit { line, miss: id, core, write: true, recalled: None };
         self.coherence.transit.push(transit);
         self.take_posted(line, now_ps);
-        self.forget_prefetches(line, line);
+        self.forget_prefetches(line, line, now_ps);
         let keeps = way.keeps();
         let (mut newest, others) = self.take_from_caches(core, line, keeps);
         if way == Way::Past {

@@ -75,7 +75,11 @@ impl Machine {
                 }
                 let thread = &self.threads[context.thread];
                 let write = access.write || thread.stores_next(access, self.fixed.line_shift);
-                self.warm_line(core, (line, write, access.whole_line), now_ps)
+                let level = self.warm_line(core, (line, write, access.whole_line), now_ps);
+                if level > 0 {
+                    self.warm_into_own(core, line, now_ps);
+                }
+                level
             }
             way if self.warm_past(index, line, way, now_ps) => self.cores[core].caches.depth(),
             _ => 0,
@@ -275,13 +279,19 @@ impl Machine {
         } else if takes {
             self.claim(core, line, (write, false), now_ps);
         }
+        self.warm_evicted(now_ps);
+        found.filter(|_| !takes).unwrap_or(self.cores[core].caches.depth())
+    }
+
+    /// What a core's caches dropped is in the shared ones at once, and what those dropped is written.
+    #[inline]
+    pub(super) fn warm_evicted(&mut self, now_ps: u64) {
         for dirty in self.evicted.drain(..) {
             self.shared.put_dirty(dirty, &mut self.dropped);
         }
         self.warm_recall(now_ps);
         self.offer_clean(now_ps);
         self.warm_dropped(now_ps);
-        found.filter(|_| !takes).unwrap_or(self.cores[core].caches.depth())
     }
 
     /// What the shared caches dropped is written at once: nobody waits for it, but all that comes behind.

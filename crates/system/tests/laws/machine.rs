@@ -14,7 +14,7 @@ use tierscope_model::os::PathSpec;
 use tierscope_model::os::buffer_cache::{BufferCacheSpec, HeldPages, Insertion, OnHit};
 use tierscope_model::os::reclaim::ReclaimPolicy;
 use tierscope_model::os::tiering::BalancingSpec;
-use tierscope_model::processor::{LinePrefetchSpec, PrefetchKind};
+use tierscope_model::processor::{LinePrefetchSpec, PrefetchInto, PrefetchKind};
 use tierscope_model::replacement::PolicyKind;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::{Interval, SystemResult};
@@ -62,13 +62,15 @@ fn run(spec: &SystemSpec, stream: Box<dyn Stream>) -> SystemResult {
 
 fn prefetch() -> impl Strategy<Value = Option<LinePrefetchSpec>> {
     let kinds = [PrefetchKind::NextLine, PrefetchKind::Stride, PrefetchKind::Stream];
-    let some = (0..kinds.len(), 1..5u32, 0..20u32, 1..5u32, 1..9u32).prop_map(
-        move |(kind, degree, more, trackers, outstanding)| LinePrefetchSpec {
+    let into = [PrefetchInto::Shared, PrefetchInto::Private];
+    let some = (0..kinds.len(), 1..5u32, 0..20u32, 1..5u32, 1..9u32, 0..into.len()).prop_map(
+        move |(kind, degree, more, trackers, outstanding, place)| LinePrefetchSpec {
             kind: kinds[kind],
             degree,
             distance: degree + more,
             trackers,
             outstanding,
+            into: into[place],
         },
     );
     proptest::option::of(some)
@@ -644,6 +646,7 @@ fn a_prefetcher_ahead_of_a_stream_leaves_the_shared_caches_latency() {
             distance,
             trackers: 16,
             outstanding: 32,
+            into: PrefetchInto::Shared,
         });
         let sets = [("processor.caches.L3.capacity", "1MiB"), ("os.page", "64KiB")];
         let spec = with_prefetch(system("oracle/quick", &sets), &spec);
@@ -667,6 +670,56 @@ fn a_prefetcher_ahead_of_a_stream_leaves_the_shared_caches_latency() {
     assert!(ns_per_line(&near) < ns_per_line(&plain));
     let (plain, stride) = (time(None, 0, 5), time(Some(PrefetchKind::Stride), 20, 5));
     assert!(ns_per_line(&stride) < 0.6 * ns_per_line(&plain), "{}", ns_per_line(&stride));
+}
+
+/// The same into a core's own caches, which leaves the second level's latency; with shared caches behind it, or none. It
+/// sees what the first level lacks, so that it stays ahead of what it has brought itself.
+#[test]
+fn a_prefetcher_into_a_cores_own_caches_leaves_the_second_levels_latency() {
+    const LINES: u64 = 1 << 15;
+    let loads = |flags: u8| -> Vec<Op> {
+        let lines = (0..2 * LINES).map(|line| ANONYMOUS + line % LINES * 64);
+        lines.map(|address| Op::load(address, 8, 1).with_flags(flags)).collect()
+    };
+    let time = |flags: u8, outstanding: Option<u32>, shared: bool| {
+        let spec = outstanding.map(|outstanding| LinePrefetchSpec {
+            kind: PrefetchKind::Stream,
+            degree: 4,
+            distance: 20,
+            trackers: 16,
+            outstanding,
+            into: PrefetchInto::Private,
+        });
+        let sets = [("processor.caches.L3.capacity", "1MiB"), ("os.page", "64KiB")];
+        let mut spec = with_prefetch(system("oracle/quick", &sets), &spec);
+        if !shared {
+            spec.processor.as_mut().unwrap().caches.pop();
+        }
+        let warm = region(Some(Bound::Accesses(LINES)), None);
+        run_with(&spec, Script::stream(&[loads(flags)]), &warm)
+    };
+    let ns_per_line = |result: &SystemResult| result.time_s * 1e9 / LINES as f64;
+    for shared in [true, false] {
+        let (plain, ahead) =
+            (time(FLAG_DEPENDENT, None, shared), time(FLAG_DEPENDENT, Some(32), shared));
+        assert!(ns_per_line(&plain) > 30.0, "{}", ns_per_line(&plain));
+        // The second level answers in 6 ns.
+        assert!((6.0..9.0).contains(&ns_per_line(&ahead)), "{}", ns_per_line(&ahead));
+        let asked = ahead.counters["line_prefetches"] + ahead.counters["memory_reads"];
+        assert!(
+            (LINES..LINES + LINES / 50).contains(&asked),
+            "no line is asked for twice: {asked}"
+        );
+        assert!(ahead.counters["memory_reads"] < LINES / 100);
+        // One at a time leaves others to the loads.
+        let one = time(FLAG_DEPENDENT, Some(1), shared);
+        assert!(ns_per_line(&one) > 2.0 * ns_per_line(&ahead), "{}", ns_per_line(&one));
+        assert!(one.counters["memory_reads"] > LINES / 4);
+    }
+    // Loads that wait for none are soon where the prefetcher is, and wait for what it waits for.
+    let (plain, ahead) = (time(0, None, true), time(0, Some(32), true));
+    assert!(ns_per_line(&ahead) < ns_per_line(&plain));
+    assert!(ahead.counters["line_prefetches_late"] > LINES / 4);
 }
 
 /// One thread on four cores: on a hybrid it always has its core, and on a paging machine it leaves it

@@ -898,6 +898,7 @@ const CASES: &[Case] = &[
     case("processor.prefetch.distance", &[AHEAD], "16", Stream(512), "time", Either),
     case("processor.prefetch.trackers", &[AHEAD], "1", ByTurns, "line_prefetches", Either),
     case("processor.prefetch.outstanding", &[AHEAD], "1", Stream(512), "time", Either),
+    case("processor.prefetch.into", &[AHEAD], "private", Stream(512), "time", Either),
     // The operating system.
     case("os.page", ALL, "16KiB", Chase(512), "faults", Down),
     case("os.allocation", ALL, "fragmented", Stream(512), "time", Either),
