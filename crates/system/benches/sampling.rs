@@ -15,8 +15,8 @@ use tierscope_system::spec::{SystemSpec, load};
 
 const MIB: u64 = 1 << 20;
 /// `plain` is `hybrid` without prefetches, and `hams-le-large` has the pages of 128 KiB of its preset; names that end in
-/// `ahead` have a prefetcher of lines at each core.
-const MACHINES: [&str; 16] = [
+/// `ahead` have a prefetcher of lines at each core, into the shared cache, and those in `own` into the core's own.
+const MACHINES: [&str; 19] = [
     "oracle",
     "hybrid",
     "plain",
@@ -33,10 +33,15 @@ const MACHINES: [&str; 16] = [
     "oracle-ahead",
     "plain-ahead",
     "cxl-ssd-ahead",
+    "oracle-own",
+    "plain-own",
+    "cxl-ssd-own",
 ];
 /// As the streamer of the processors that the module of prefetchers names.
 const AHEAD: &str =
     "{ kind = \"stream\", degree = 2, distance = 20, trackers = 32, outstanding = 16 }";
+const OWN: &str = "{ kind = \"stream\", degree = 2, distance = 20, trackers = 32, outstanding = 16, \
+                   into = \"private\" }";
 /// Accesses after which a complete run ends, if it has not come to its simulated time.
 const MOST_ACCESSES: u64 = 20_000_000;
 
@@ -45,9 +50,10 @@ const MOST_ACCESSES: u64 = 20_000_000;
 fn machine(name: &str, seed: u64) -> SystemSpec {
     let l2 = ("processor.caches.1.capacity", "512KiB");
     let l3 = ("processor.caches.2.capacity", "512KiB");
-    let (name, ahead) = match name.strip_suffix("-ahead") {
-        Some(name) => (name, Some(("processor.prefetch", AHEAD))),
-        None => (name, None),
+    let (name, ahead) = match name.rsplit_once('-') {
+        Some((name, "ahead")) => (name, Some(("processor.prefetch", AHEAD))),
+        Some((name, "own")) => (name, Some(("processor.prefetch", OWN))),
+        _ => (name, None),
     };
     let sets: &[(&str, &str)] = match name {
         "hybrid" => &[l3, ("hybrid.cache.capacity", "4MiB")],
@@ -178,7 +184,7 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
          \"latency_half_percent\": {}, \"energy_off_percent\": {}, \"energy_half_percent\": {}, \
          \"miss_rate\": {:.5}, \"miss_rate_off_percent\": {}, \"miss_rate_half_percent\": {}, \
          \"store_read_off_percent\": {}, \"memory_reads_off_percent\": {}, \
-         \"faults_off_percent\": {}, \"programs_off_percent\": {}, \"erases_off_percent\": {}, \
+         \"prefetches_off_percent\": {}, \"faults_off_percent\": {}, \"programs_off_percent\": {}, \"erases_off_percent\": {}, \
          \"flash_reads_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
         whole.time_s,
         whole.accesses,
@@ -195,6 +201,7 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
         percent(half.miss_rate),
         percent((whole.store_bytes.read > 0).then(|| off(|one| one.store_bytes.read as f64))),
         percent(counted("memory_reads")),
+        percent(counted("line_prefetches")),
         percent(counted("faults")),
         of_drive(|drive| drive.flash_programs),
         of_drive(|drive| drive.flash_erases),

@@ -99,8 +99,8 @@ impl Machine {
     /// and behind those that wait already.
     pub(super) fn arrive_at_shared(&mut self, id: u32, now_ps: u64) {
         let (line, write) = self.misses[id].wants();
-        let Miss { context, walk_left, ahead, way, .. } = self.misses[id];
-        if walk_left == 0 && ahead == Ahead::No && way == Way::Caches {
+        let Miss { context, walk_left, ahead, way, whole_line, .. } = self.misses[id];
+        if walk_left == 0 && ahead == Ahead::No && way == Way::Caches && !whole_line {
             self.look_ahead(self.contexts[context].core, line, now_ps);
         }
         let coherence = &mut self.coherence;

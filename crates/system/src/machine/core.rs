@@ -681,7 +681,8 @@ impl Machine {
         // What waits for its address is counted as it begins.
         self.account.beyond_first += u64::from(level.is_some() || start.known().is_ok());
         if let Some(level) = level {
-            let looks_ahead = level > 0 && core.looks_ahead(line, &mut self.ahead);
+            let looks_ahead =
+                level > 0 && !access.whole_line && core.looks_ahead(line, &mut self.ahead);
             let latency_ps = core.caches.latency_ps(level);
             let times = (start, tlb_ps + latency_ps);
             let entry = Outstanding::served(thread.position_instructions, access.write, times);

@@ -648,11 +648,12 @@ impl Machine {
         } else {
             None
         };
-        let at_ps = miss.clock_ps;
+        let (at_ps, level, of_access) = (miss.clock_ps, miss.level, miss.line);
         if keeps {
             self.note_on_chip(line);
         }
         self.put_evicted(now_ps);
+        self.served_by_own(index, level, (of_access, at_ps));
         match next {
             Some(event) => self.queue.push(at_ps, index as u16, event),
             None => self.finish_miss(id, now_ps),

@@ -76,7 +76,7 @@ impl Machine {
                 let thread = &self.threads[context.thread];
                 let write = access.write || thread.stores_next(access, self.fixed.line_shift);
                 let level = self.warm_line(core, (line, write, access.whole_line), now_ps);
-                if level > 0 {
+                if level > 0 && !access.whole_line {
                     self.warm_into_own(core, line, now_ps);
                 }
                 level

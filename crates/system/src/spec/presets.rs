@@ -229,11 +229,19 @@ presets! {
     HOSTS: part = Host;
     "hyb15-host" = "hyb15-host.toml", "Four cores of 2 GHz, the simulated host of [HYB15]";
     "nvm10-host" = "nvm10-host.toml", "Two sockets of Nehalem, 8 cores of 2.26 GHz ([NVM10])";
+    "nvm10-host/prefetch" = "nvm10-host-prefetch.toml",
+        "nvm10-host with the streamer into each core's L2";
     "ebc11-host" = "ebc11-host.toml", "Sun Fire X2200 M2, 4 cores of Opteron at 2.6 GHz ([EBC11])";
+    "ebc11-host/prefetch" = "ebc11-host-prefetch.toml",
+        "ebc11-host with the prefetcher into each core's L2";
     "hams-host" = "hams-host.toml", "Four ARMv8 cores of 2 GHz, the simulated host of [HAMS21]";
     "hams-testbed" = "hams-testbed.toml", "Core i7-4790K, 4 cores of 4 GHz, measured in [HAMS21]";
     "xeon-6430-host" = "xeon-6430-host.toml", "Xeon Gold 6430, 32 cores of Sapphire Rapids at 2.1 GHz";
+    "xeon-6430-host/prefetch" = "xeon-6430-host-prefetch.toml",
+        "xeon-6430-host with the streamer into each core's L2";
     "epyc-9005-host" = "epyc-9005-host.toml", "A die of EPYC 9005 (Turin), 8 cores of Zen 5 at 4.4 GHz";
+    "epyc-9005-host/prefetch" = "epyc-9005-host-prefetch.toml",
+        "epyc-9005-host with a prefetcher of streams into each core's L2";
 }
 
 // Kernels: what paging and file calls do on a machine of any processor, for the bases of machines.
