@@ -185,7 +185,7 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
          \"miss_rate\": {:.5}, \"miss_rate_off_percent\": {}, \"miss_rate_half_percent\": {}, \
          \"store_read_off_percent\": {}, \"memory_reads_off_percent\": {}, \
          \"prefetches_off_percent\": {}, \"faults_off_percent\": {}, \"programs_off_percent\": {}, \"erases_off_percent\": {}, \
-         \"flash_reads_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
+         \"flash_reads_off_percent\": {}, \"moved_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
         whole.time_s,
         whole.accesses,
         told.units,
@@ -206,6 +206,13 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
         of_drive(|drive| drive.flash_programs),
         of_drive(|drive| drive.flash_erases),
         of_drive(|drive| drive.flash_reads),
+        percent(
+            sampled
+                .drive
+                .as_ref()
+                .filter(|drive| drive.flash_programs > 0)
+                .map(|drive| { drive.moved_pages as f64 / drive.flash_programs as f64 })
+        ),
         whole.wall_s,
         sampled.wall_s,
     );

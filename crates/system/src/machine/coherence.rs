@@ -241,8 +241,8 @@ impl Machine {
 
     /// What a core has dropped of a line, and what is on its way to the shared caches, is there.
     pub(super) fn take_posted(&mut self, line: u64, now_ps: u64) {
-        if let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
-            let posted = self.posted.swap_remove(at);
+        if let Some(at) = self.posted.iter().position(|(_, posted)| posted.line == line) {
+            let (_, posted) = self.posted.swap_remove(at);
             self.put_dirty(posted, now_ps);
         }
     }

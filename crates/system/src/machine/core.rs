@@ -640,7 +640,10 @@ impl Machine {
             return Flow::Continue;
         }
         // Beyond the first level a miss register is needed.
-        let pending = context.pending.iter().find(|(pending, _)| *pending == line);
+        let pending = context
+            .pending
+            .iter()
+            .find(|(pending, id)| *pending == line && !self.misses[*id].is_served);
         if let Some((_, miss)) = pending.copied() {
             if self.misses[miss].way != Way::Caches {
                 return self.wait_on(index, Block::On(miss));
@@ -925,8 +928,9 @@ impl Machine {
         }
         let at_ps = now_ps + self.fixed.lookahead_ps;
         for line in self.evicted.drain(..) {
-            self.posted.push(line);
-            self.queue.push(at_ps, index as u16, Event::PutDirty(line));
+            self.posts = self.posts.wrapping_add(1);
+            self.posted.push((self.posts, line));
+            self.queue.push(at_ps, index as u16, Event::PutDirty(self.posts));
         }
     }
 

@@ -61,7 +61,7 @@ impl Machine {
         miss.timeline = Timeline::new();
         miss.pass(Stage::Tlb, miss.clock_ps + tlb_ps);
         let is_served = miss.advance(&mut cores[contexts[index].core].caches, evicted);
-        miss.is_checked = is_served;
+        miss.is_served = is_served;
         let (at_ps, line, write) = (miss.clock_ps, miss.line, miss.write);
         self.put_evicted(now_ps);
         self.served_by_own(index, self.misses[id].level, (line, at_ps));

@@ -151,7 +151,7 @@ impl Machine {
         let shift = self.fixed.page_shift - self.fixed.line_shift;
         let private = self.cores.iter().filter(|core| core.active).flat_map(|it| it.caches.lines());
         let dirty = private.chain(self.shared.lines()).filter(|(_, dirty)| *dirty);
-        let lines = dirty.map(|(line, _)| line).chain(self.posted.iter().map(|it| it.line));
+        let lines = dirty.map(|(line, _)| line).chain(self.posted.iter().map(|(_, it)| it.line));
         let mut pages = BTreeMap::new();
         let mut last = None;
         for frame in lines.map(|line| line >> shift) {

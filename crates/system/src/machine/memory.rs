@@ -79,8 +79,8 @@ pub(super) struct Miss {
     pub behind: Option<Behind>,
     /// Whether a prefetcher has asked for it, and who has come for it since.
     pub ahead: Ahead,
-    /// Its data have been checked as its core's own caches served it.
-    pub is_checked: bool,
+    /// Its core's own caches have served it, and it is told later: its data have been checked, and nobody joins it.
+    pub is_served: bool,
     /// Misses of its thread whose addresses are made of what it loads.
     pub dependents: Vec<u32>,
     /// Version of the line that arrived.
@@ -138,7 +138,7 @@ impl Miss {
             walk_left: 0,
             behind: None,
             ahead: Ahead::No,
-            is_checked: false,
+            is_served: false,
             dependents: Vec::new(),
             version: 0,
             merged: Vec::new(),
@@ -407,10 +407,10 @@ impl Machine {
     }
 
     /// A dirty line arrives at the shared caches.
-    pub(super) fn put_posted(&mut self, line: DirtyLine, now_ps: u64) {
-        // A snoop may have taken it meanwhile.
-        if let Some(at) = self.posted.iter().position(|posted| *posted == line) {
-            self.posted.swap_remove(at);
+    pub(super) fn put_posted(&mut self, number: u32, now_ps: u64) {
+        // A snoop may have taken it meanwhile, and its core have dropped the line anew.
+        if let Some(at) = self.posted.iter().position(|(posted, _)| *posted == number) {
+            let (_, line) = self.posted.swap_remove(at);
             self.put_dirty(line, now_ps);
         }
     }
@@ -641,6 +641,8 @@ impl Machine {
         let next = if walking {
             miss.walk_left -= 1;
             let done = miss.advance(caches, evicted);
+            // What has been stored is in the line from now on, wherever it goes until the access is told.
+            miss.is_served = done;
             Some(if done { Event::Finish(id) } else { Event::Shared(id) })
         } else if again {
             miss.pass(Stage::Cache, now_ps + self.fixed.lookahead_ps);
@@ -649,10 +651,14 @@ impl Machine {
             None
         };
         let (at_ps, level, of_access) = (miss.clock_ps, miss.level, miss.line);
+        let (is_served, stores) = (miss.is_served, miss.write);
         if keeps {
             self.note_on_chip(line);
         }
         self.put_evicted(now_ps);
+        if is_served && self.fixed.check_data {
+            self.check(index, of_access, stores);
+        }
         self.served_by_own(index, level, (of_access, at_ps));
         match next {
             Some(event) => self.queue.push(at_ps, index as u16, event),
@@ -664,7 +670,7 @@ impl Machine {
     pub(super) fn finish_miss(&mut self, id: u32, now_ps: u64) {
         let mut miss = self.misses.remove(id);
         let accessed = matches!(miss.ahead, Ahead::No | Ahead::Joined);
-        if self.fixed.check_data && miss.way == Way::Caches && !miss.is_checked && accessed {
+        if self.fixed.check_data && miss.way == Way::Caches && !miss.is_served && accessed {
             self.check(miss.context, miss.line, miss.write);
         }
         if miss.ahead == Ahead::No {
@@ -850,8 +856,8 @@ impl Machine {
                 newest = Some(version);
             }
         }
-        while let Some(at) = self.posted.iter().position(|posted| posted.line == line) {
-            let posted = self.posted.swap_remove(at);
+        while let Some(at) = self.posted.iter().position(|(_, posted)| posted.line == line) {
+            let (_, posted) = self.posted.swap_remove(at);
             newest = newest.or(Some(posted.version));
         }
         if let (Some(version), true) = (newest, to_store) {

@@ -137,7 +137,7 @@ enum Event {
     /// A core's prefetcher asks for a line.
     Prefetch(u32, u64),
     /// A dirty line arrives at the shared caches.
-    PutDirty(DirtyLine),
+    PutDirty(u32),
     /// Other cores learn that one has a line, and whether for itself, in functional warming.
     Claim(u64, Claim),
     /// Cores learn that a level of the shared caches, which is inclusive, has dropped a line, in functional
@@ -370,7 +370,9 @@ pub struct Machine {
     evicted: Vec<DirtyLine>,
     dropped: Vec<DirtyLine>,
     /// Dirty lines on their way from a core to the shared caches.
-    posted: Vec<DirtyLine>,
+    posted: Vec<(u32, DirtyLine)>,
+    /// How many there have been.
+    posts: u32,
     /// Room for accesses that join a miss, kept to spare the allocation.
     spare: Vec<Vec<memory::Merged>>,
     /// How much queues hold, as they are looked at.
@@ -571,6 +573,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: Vec::new(),
+            posts: 0,
             spare: Vec::new(),
             depths: Vec::new(),
             starved: false,
@@ -776,7 +779,7 @@ impl Machine {
                 Event::Long(miss) => self.switch_away(miss, at_ps),
                 Event::Leave(line, keeps) => self.warm_leave(line, keeps, at_ps),
                 Event::Prefetch(core, line) => self.ask_ahead(core as usize, line, at_ps),
-                Event::PutDirty(line) => self.put_posted(line, at_ps),
+                Event::PutDirty(number) => self.put_posted(number, at_ps),
                 Event::Claim(line, claim) => self.claimed(line, claim, at_ps),
                 Event::Recall(level, line) => self.recalled(level as usize, line, at_ps),
                 Event::Include(line) => self.include(line, at_ps),
@@ -923,6 +926,7 @@ impl Machine {
             evicted: Vec::new(),
             dropped: Vec::new(),
             posted: self.posted.clone(),
+            posts: self.posts,
             spare: Vec::new(),
             depths: Vec::new(),
             starved: false,

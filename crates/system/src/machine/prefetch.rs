@@ -38,10 +38,11 @@ pub(super) struct Prefetch {
 }
 
 impl Core {
-    /// The miss of a line that is on its way for the core's prefetcher.
+    /// The miss of a line that is on its way for the core's prefetcher, and has not come by another meanwhile.
     #[inline]
     pub(super) fn coming(&self, line: u64) -> Option<u32> {
-        self.ahead.iter().find(|(coming, _)| *coming == line).map(|(_, id)| *id)
+        let (_, id) = self.ahead.iter().find(|(coming, _)| *coming == line)?;
+        (!self.caches.contains(line)).then_some(*id)
     }
 
     /// The first level has not had a line: the prefetcher into the core's own caches names lines, or none.

@@ -2,6 +2,7 @@
 
 use crate::common::random::past;
 use crate::common::{ANONYMOUS, PAGE, Script, call};
+use crate::thorough::of_many;
 use proptest::prelude::*;
 use tierscope_system::machine::Machine;
 use tierscope_system::result::SystemResult;
@@ -349,7 +350,7 @@ fn what_an_inclusive_cache_dropped_comes_from_memory_and_from_no_other_core() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: of_many(100, 2_000), ..ProptestConfig::default() })]
 
     /// Every load has what was last stored before it, in the machine's own order; a line that a core may
     /// write is nowhere else (`check_conservation`); and neither batches nor forks change anything.
@@ -362,8 +363,19 @@ proptest! {
         last in 0u8..3,
         two in any::<bool>(),
         inner in any::<bool>(),
+        ahead in proptest::option::of((0..3usize, 1u32..5, 1u32..9)),
     ) {
         let mut sets = SMALL.to_vec();
+        let ahead = ahead.map(|(kind, lines, outstanding)| {
+            let kind = ["next-line", "stride", "stream"][kind];
+            format!(
+                "{{ kind = \"{kind}\", degree = {lines}, distance = {lines}, trackers = 2, \
+                 outstanding = {outstanding}, into = \"private\" }}"
+            )
+        });
+        if let Some(ahead) = &ahead {
+            sets.push(("processor.prefetch", ahead));
+        }
         match last {
             0 => sets.push(("processor.caches.L3.shared", "false")),
             1 => sets.push(("processor.caches.L3.inclusive", "true")),
@@ -398,5 +410,24 @@ fn a_load_that_waited_for_a_store_of_its_own_core_has_what_that_stored() {
     let others = [4, 4, 4, 0].map(|line| vec![load(line, 1)]);
     let threads: Vec<Vec<Step>> = [vec![first], others.to_vec()].concat();
     let whole = run(&system(&[SMALL, &own].concat()), &litmus(&threads), 0);
+    assert_eq!(whole.counters["stale_loads"], 0);
+}
+
+/// A store that waited for a walk is served by its core's own cache, and told later. An inclusive cache drops the line
+/// between: what was stored is in it.
+#[test]
+fn what_was_stored_behind_a_walk_is_in_its_line_before_the_store_is_told() {
+    let sets =
+        [SMALL, &[("processor.caches.L3.inclusive", "true"), ("processor.threads_per_core", "2")]]
+            .concat();
+    let load = |line, work| (line, 0, false, work);
+    let threads: Vec<Vec<Step>> = vec![
+        vec![load(0, 34)],
+        vec![load(5, 1), load(0, 1)],
+        vec![load(5, 1), load(0, 1)],
+        vec![load(9, 1), load(0, 1)],
+        vec![load(4, 26), (1, 1, false, 34), (1, 0, true, 2)],
+    ];
+    let whole = run(&system(&sets), &litmus(&threads), 0);
     assert_eq!(whole.counters["stale_loads"], 0);
 }

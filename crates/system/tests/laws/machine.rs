@@ -232,7 +232,7 @@ fn of_linux_6_18(mut spec: SystemSpec) -> SystemSpec {
 macro_rules! batches_forks_and_data_are_exact_under_any_workload {
     ($($test:ident: $name:literal, $changed:expr;)*) => {
         $(proptest! {
-            #![proptest_config(ProptestConfig { cases: of_many(4, 12), ..ProptestConfig::default() })]
+            #![proptest_config(ProptestConfig { cases: of_many(4, 60), ..ProptestConfig::default() })]
 
             #[test]
             fn $test(
