@@ -185,7 +185,8 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
          \"miss_rate\": {:.5}, \"miss_rate_off_percent\": {}, \"miss_rate_half_percent\": {}, \
          \"store_read_off_percent\": {}, \"memory_reads_off_percent\": {}, \
          \"prefetches_off_percent\": {}, \"faults_off_percent\": {}, \"programs_off_percent\": {}, \"erases_off_percent\": {}, \
-         \"flash_reads_off_percent\": {}, \"moved_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
+         \"flash_reads_off_percent\": {}, \"moved_percent\": {}, \"moved_off_percent\": {}, \
+         \"flushed_off_percent\": {}, \"host_writes_off_percent\": {}, \"complete_wall_s\": {:.2}, \"sampled_wall_s\": {:.2}}}",
         whole.time_s,
         whole.accesses,
         told.units,
@@ -213,6 +214,9 @@ fn tell(name: &str, work_name: &str, seed: u64, whole: &SystemResult, sampled: &
                 .filter(|drive| drive.flash_programs > 0)
                 .map(|drive| { drive.moved_pages as f64 / drive.flash_programs as f64 })
         ),
+        of_drive(|drive| drive.moved_pages),
+        of_drive(|drive| drive.flushed_pages),
+        of_drive(|drive| drive.host_written_pages),
         whole.wall_s,
         sampled.wall_s,
     );
