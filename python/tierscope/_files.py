@@ -63,6 +63,7 @@ def write_directory(target: Path, write: Callable[[Path], None]) -> None:
         TierscopeError: where it cannot be written.
     """
     try:
+        target = _led_to(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         fresh = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
@@ -83,21 +84,33 @@ def check_directory(target: Path) -> None:
     Raises:
         TierscopeError: where it could not.
     """
+    target = _led_to(target)
+    if target.is_symlink():
+        raise TierscopeError(
+            "unwritable", f"{target} is a link to itself", "name a directory for the result"
+        )
     if target.is_mount():
         raise TierscopeError(
             "unwritable",
             f"{target} is a mount point, and cannot be replaced as a whole",
             "name a directory within it",
         )
-    there = next((one for one in target.absolute().parents if one.exists()), None)
+    there = next((one for one in target.parents if one.exists()), None)
     if there is None:
         return
     try:
         Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=there)).rmdir()
     except OSError as error:
         raise TierscopeError(
-            "unwritable", f"no result can be written to {target}: {error.strerror}"
+            "unwritable",
+            f"no result can be written to {target}: {error.strerror}",
+            "name a directory where you may write",
         ) from None
+
+
+def _led_to(target: Path) -> Path:
+    """Where links lead: what they lead to is replaced, and not the links."""
+    return Path(os.path.realpath(target))
 
 
 def _replace_directory(target: Path, fresh: Path) -> None:

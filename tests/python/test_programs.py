@@ -49,6 +49,20 @@ def test_a_mount_point_for_a_result_is_refused_before_the_run(
     assert "a directory within it" in shown.stderr
 
 
+def test_a_result_goes_where_links_lead(tierscope: Runner, tmp_path: Path) -> None:
+    run = ("run", "-s", "oracle/quick", "-w", "gups", "--set", "workload.updates=1000", "-q")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    for _ in ("a new one", "one in place of that"):
+        assert tierscope(*run, "-o", "link").returncode == 0
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "kept" / "result.json").is_file()
+        assert {one.name for one in tmp_path.iterdir()} == {"link", "kept"}
+    (tmp_path / "round").symlink_to("round")
+    shown = tierscope(*run, "-o", "round")
+    assert (shown.returncode, shown.stdout) == (125, "")
+    assert "is a link to itself" in shown.stderr
+
+
 @pytest.mark.parametrize(
     ("command", "status", "stores"),
     [

@@ -877,7 +877,9 @@ impl Machine {
         }
         self.account.finish(miss, miss.clock_ps);
         self.log_miss(miss, miss.clock_ps);
-        self.served_by_own(index, miss.level, (miss.line, miss.clock_ps));
+        // What leaves a core leaves it no sooner than an access does.
+        let at_ps = miss.clock_ps.max(self.contexts[index].now_ps + self.fixed.lookahead_ps);
+        self.served_by_own(index, miss.level, (miss.line, at_ps));
     }
 
     /// The line is on its way for an earlier access of the same hardware thread.

@@ -75,9 +75,8 @@ impl Machine {
     /// Detail ends: what has not begun is taken back, for threads to do before all else as they go on. Chains that
     /// fill a window would take as many accesses to end as it holds.
     pub(super) fn take_back(&mut self) {
-        for (_, id) in self.cores.iter().flat_map(|core| &core.ahead) {
-            self.misses[*id].dependents.clear();
-        }
+        let ahead: Vec<u32> =
+            self.cores.iter().flat_map(|core| core.ahead.iter().map(|(_, id)| *id)).collect();
         for index in 0..self.contexts.len() {
             let context = &mut self.contexts[index];
             if context.trap.is_some() {
@@ -105,6 +104,9 @@ impl Machine {
                 loads.extend(all.filter(|(_, write)| !write).map(|_| *id));
                 context.window.finish(*id, context.now_ps);
                 self.misses.remove(*id);
+                if ahead.contains(&of) {
+                    self.misses[of].dependents.retain(|dependent| dependent != id);
+                }
                 false
             });
         }

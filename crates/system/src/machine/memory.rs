@@ -576,7 +576,11 @@ impl Machine {
         let full = !self.outgoing.is_empty();
         let line = self.misses[id].wanted;
         let mut version = response.version;
-        if self.misses[id].ahead != Ahead::Stale {
+        let ahead = self.misses[id].ahead;
+        if matches!(ahead, Ahead::Alone | Ahead::Joined) {
+            self.late_ahead.saw(u64::from(ahead == Ahead::Joined));
+        }
+        if ahead != Ahead::Stale {
             self.line_misses.remove(&line);
             self.shared.fill(line, false, response.version, &mut self.dropped);
             self.send_dropped(at_ps);

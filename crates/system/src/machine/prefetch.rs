@@ -146,7 +146,9 @@ impl Machine {
             return;
         }
         if state.ahead.len() >= prefetcher.outstanding() as usize {
-            self.refused_ahead.saw(u64::from(!self.shared.contains(line)));
+            if !self.shared.contains(line) {
+                self.refused_ahead.saw(1);
+            }
             return;
         }
         let first = core * self.fixed.threads_per_core;
@@ -167,6 +169,8 @@ impl Machine {
         let Miss { context, wanted: line, ahead, .. } = self.misses[id];
         if ahead == Ahead::Joined {
             self.account.prefetches += 1;
+            self.account.late_prefetches += 1;
+            self.refused_ahead.saw(0);
             return true;
         }
         let core = self.contexts[context].core as u16;
@@ -175,7 +179,9 @@ impl Machine {
         let goes = ahead == Ahead::Alone
             && self.outgoing.is_empty()
             && self.organization.submit(now_ps, request).is_ok();
-        self.refused_ahead.saw(u64::from(!goes));
+        if ahead == Ahead::Alone {
+            self.refused_ahead.saw(u64::from(!goes));
+        }
         if goes {
             self.line_misses.insert(line, id);
             self.account.prefetches += 1;
@@ -202,7 +208,9 @@ impl Machine {
             let miss = &mut self.misses[id];
             (miss.ahead, miss.cause) = (Ahead::Joined, Cause { area, site });
             let (core, line) = (context.core, miss.line);
-            self.account.late_prefetches += 1;
+            // Where memory has not been asked yet it is counted as it is.
+            let is_asked = self.line_misses.get(&line) == Some(&id);
+            self.account.late_prefetches += u64::from(is_asked);
             self.account.beyond_first += 1;
             if self.cores[core].looks_ahead(line, &mut self.ahead) {
                 let now_ps = self.contexts[index].now_ps;
@@ -231,16 +239,12 @@ impl Machine {
     /// A prefetch into a core's own caches has ended: whoever waits for it goes on.
     pub(super) fn end_ahead(&mut self, id: u32, miss: &Miss, now_ps: u64) {
         self.leave_ahead(id, miss);
-        self.late_ahead.saw(u64::from(miss.ahead == Ahead::Joined));
         if miss.ahead != Ahead::Joined {
             return;
         }
-        let core = self.contexts[miss.context].core;
+        // A thread that was switched away from may have come back elsewhere.
         for index in 0..self.contexts.len() {
             let context = &mut self.contexts[index];
-            if context.core != core {
-                continue;
-            }
             context.window.finish(id, now_ps);
             if context.doing == Doing::Stalled(id) {
                 self.end_stall(index, miss, now_ps);

@@ -22,7 +22,7 @@ use tierscope_system::run::{Bound, Observer, Progress, RunOptions, Warming, mark
 use tierscope_system::spec::{SystemSpec, load};
 use tierscope_units::{Bandwidth, Duration, Size};
 use tierscope_workload::op::{Call, FLAG_DEPENDENT, MAP_HEAP, MAP_SHARED, MAP_WRITABLE, NO_FILE};
-use tierscope_workload::{Op, Stream};
+use tierscope_workload::{Op, Stream, generator};
 
 const ALL: [&str; 3] = ["oracle/quick", "hybrid/quick", "storage/quick"];
 /// The same without what keeps a machine from warming functionally.
@@ -720,6 +720,29 @@ fn a_prefetcher_into_a_cores_own_caches_leaves_the_second_levels_latency() {
     let (plain, ahead) = (time(0, None, true), time(0, Some(32), true));
     assert!(ns_per_line(&ahead) < ns_per_line(&plain));
     assert!(ahead.counters["line_prefetches_late"] > LINES / 4);
+}
+
+/// A thread that waits for a line that its core has prefetched is switched away from, and comes back to another core.
+#[test]
+fn a_prefetched_line_comes_for_a_thread_that_has_gone_to_another_core() {
+    let sets = [
+        ("processor.cores", "2"),
+        (
+            "processor.prefetch",
+            "{ kind = \"stream\", degree = 2, distance = 20, trackers = 32, outstanding = 16, \
+             into = \"private\" }",
+        ),
+    ];
+    let spec = system("cxl-ssd/switching/quick", &sets);
+    let given = [("threads".to_string(), 3.into()), ("array".to_string(), "64MiB".into())];
+    let (stream, _) = generator::find("stream").unwrap().make(&given, 1).unwrap();
+    let limit = region(None, Some(Bound::Accesses(400_000)));
+    let never = AtomicBool::new(false);
+    let outcome = run_machines(&[spec], vec![stream], &limit, &(), &never).remove(0);
+    assert!(!outcome.failed, "{:?}", outcome.partial_reason);
+    let result = outcome.result;
+    assert!(result.counters["long_read_switches"] > 100, "threads go away: {:?}", result.counters);
+    assert!(result.counters["line_prefetches"] > 1_000);
 }
 
 /// One thread on four cores: on a hybrid it always has its core, and on a paging machine it leaves it
