@@ -374,20 +374,17 @@ def check_target(target: Path) -> None:
     Raises:
         TierscopeError: where it holds anything but an earlier result, or cannot be written.
     """
-    if not target.exists():
-        check_directory(target)
-        return
-    if not target.is_dir():
+    if target.exists() and not target.is_dir():
         raise TierscopeError(
             "not-a-directory", f"{target} is a file", "name a directory for the result"
         )
-    foreign = [p.name for p in target.iterdir() if not _is_ours(p.name)]
-    has_result = (target / _RESULT_FILE).is_file()
-    if foreign or (any(target.iterdir()) and not has_result):
-        held = f"it holds {foreign[0]}" if foreign else f"it holds no {_RESULT_FILE}"
+    held = [one.name for one in target.iterdir()] if target.exists() else []
+    foreign = [name for name in held if not _is_ours(name)]
+    if foreign or (held and not (target / _RESULT_FILE).is_file()):
+        why = f"it holds {foreign[0]}" if foreign else f"it holds no {_RESULT_FILE}"
         raise TierscopeError(
             "foreign-directory",
-            f"{target} is not a result of tierscope ({held}) and is left alone",
+            f"{target} is not a result of tierscope ({why}) and is left alone",
             "name a new directory, or an earlier result to replace",
         )
     check_directory(target)

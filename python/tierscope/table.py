@@ -92,6 +92,7 @@ def _machine_rows(data: ResultData) -> list[Row]:
         *_row_of(systems, "long_read_switches")(
             "Switches away from reads of flash", lambda c: fmt.count(c["long_read_switches"])
         ),
+        *_line_prefetch_rows(systems),
         *_fault_rows(systems),
         *_call_rows(systems),
         *_direct_rows(systems),
@@ -419,6 +420,18 @@ def _direct_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
         row("  a second", "direct_read_bytes", rate),
         row("Written past it", "direct_written_bytes", lambda moved, _: fmt.size(moved)),
         row("  a second", "direct_written_bytes", rate),
+    ]
+
+
+def _line_prefetch_rows(systems: Mapping[str, SystemResult]) -> list[Row]:
+    """Rows of what prefetchers of cores asked memory for; none where none asked."""
+    if not any(system["counters"].get("line_prefetches") for system in systems.values()):
+        return []
+    row = _row_of(systems, "line_prefetches")
+    return [
+        *row("Lines prefetched by cores", lambda c: fmt.count(c["line_prefetches"])),
+        *row("  accesses came before they did", lambda c: fmt.count(c["line_prefetches_late"])),
+        *row("Lines read on demand", lambda c: fmt.count(c["memory_reads"])),
     ]
 
 

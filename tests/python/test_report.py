@@ -252,6 +252,29 @@ def test_calls_on_files_have_rows_where_there_were_any() -> None:
     assert not {"Reads by calls", "Syncs"} & set(dict(table.rows(plain.data)))
 
 
+def test_what_cores_prefetched_has_rows_where_they_did() -> None:
+    ahead = (
+        '{ kind = "stream", degree = 2, distance = 20, trackers = 32, outstanding = 16, '
+        'into = "private" }'
+    )
+    both = [
+        ts.system("oracle/quick"),
+        ts.system("oracle/quick").with_sets([("processor.prefetch", ahead), ("name", "ahead")]),
+    ]
+    result = ts.compare(both, ts.workload("mmap-benchmark/seq-read"), limit=200_000)
+    told, counters = dict(table.rows(result.data)), result["ahead"]["counters"]
+    assert counters["line_prefetches"] > counters["memory_reads"] > 0
+    assert told["Lines prefetched by cores"] == {
+        "oracle/quick": "0",
+        "ahead": fmt.count(counters["line_prefetches"]),
+    }
+    late = told["  accesses came before they did"]["ahead"]
+    assert late == fmt.count(counters["line_prefetches_late"])
+    assert told["Lines read on demand"]["ahead"] == fmt.count(counters["memory_reads"])
+    plain = ts.run("oracle/quick", ts.workload("gups", updates=300, table="1MiB"))
+    assert "Lines prefetched by cores" not in dict(table.rows(plain.data))
+
+
 def test_what_cores_were_told_of_unmapped_memory_has_rows_where_any_was() -> None:
     small = ts.system("storage/quick").with_sets([("storage.dram_capacity", "16MiB")])
     result = ts.run(small, ts.workload("gups", updates=300, table="32MiB", threads=2, touched=True))

@@ -172,54 +172,35 @@ def test_a_precision_that_cannot_be_had_is_said() -> None:
     assert told["period_ps"] == 3 * told["unit_ps"]
 
 
-def test_a_first_run_is_kept_where_time_is_up_in_the_second(
-    monkeypatch: pytest.MonkeyPatch,
+def _interrupt(_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("left_s", "watching", "said"),
+    [(1e-6, None, "the time limit ended"), (1000.0, _interrupt, "an interrupt ended")],
+)
+def test_a_first_run_is_kept_where_the_second_is_cut_short(
+    monkeypatch: pytest.MonkeyPatch, left_s: float, watching: Any, said: str
 ) -> None:
-    """That one is whole, and less precise."""
+    """That one is whole, and less precise: hours of it are not lost."""
     plain, runs = _run._run_once, 0
 
-    def second_has_no_time(
-        what: Any, target: dict[str, Any], left_s: float | None, *others: Any
-    ) -> ts.Result:
+    def second_is_cut(what: Any, target: Any, first_s: Any, first: Any, *others: Any) -> ts.Result:
         nonlocal runs
         runs += 1
-        return plain(what, target, left_s if runs == 1 else 1e-6, *others)
+        given = (first_s, first) if runs == 1 else (left_s, watching)
+        return plain(what, target, *given, *others)
 
-    monkeypatch.setattr(_run, "_run_once", second_has_no_time)
-    result = ts.run(hybrid(), gups(60_000), precision="0.1%", time_limit_s=1000)
+    monkeypatch.setattr(_run, "_run_once", second_is_cut)
+    result = ts.run(hybrid(), gups(600_000), precision="0.1%", time_limit_s=1000)
     assert runs == 2
     assert result.data["partial_reason"] is None
     told, notes = result["hybrid/quick"]["sampling"], result["hybrid/quick"]["notes"]
     assert told is not None
     assert told["period_ps"] == 20 * told["unit_ps"]
-    assert any("the time limit ended a denser run" in note for note in notes)
+    assert any(f"{said} a denser run" in note for note in notes)
     assert any("was asked for" in note for note in notes)
-
-
-def test_a_first_run_stays_where_an_interrupt_ends_the_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Hours of the first are not lost to an impatient user of the second."""
-    plain, runs = _run._run_once, 0
-
-    def interrupted(_: object) -> None:
-        raise KeyboardInterrupt
-
-    def second_is_interrupted(
-        what: Any, target: dict[str, Any], left_s: float | None, watching: Any, *others: Any
-    ) -> ts.Result:
-        nonlocal runs
-        runs += 1
-        return plain(what, target, left_s, interrupted if runs == 2 else watching, *others)
-
-    monkeypatch.setattr(_run, "_run_once", second_is_interrupted)
-    result = ts.run(hybrid(), gups(600_000), precision="0.1%")
-    assert runs == 2
-    assert result.data["partial_reason"] is None
-    told, notes = result["hybrid/quick"]["sampling"], result["hybrid/quick"]["notes"]
-    assert told is not None
-    assert told["period_ps"] == 20 * told["unit_ps"]
-    assert any("an interrupt ended a denser run" in note for note in notes)
 
 
 def test_a_precision_takes_no_more_units_than_have_room() -> None:

@@ -547,11 +547,12 @@ impl Machine {
     fn sample_queues(&mut self, now_ps: u64) {
         let mut depths = std::mem::take(&mut self.depths);
         depths.clear();
-        let prefetches = self.prefetches.len();
+        // Those into cores' own caches are among the misses.
+        let ahead: usize = self.cores.iter().map(|core| core.ahead.len()).sum();
         let own = [
             ("os.ready_threads", self.ready.len()),
-            ("core.misses", self.misses.len()),
-            ("core.prefetches", prefetches),
+            ("core.misses", self.misses.len() - ahead),
+            ("core.prefetches", self.prefetches.len() + ahead),
             ("memory.waiting", self.outgoing.len()),
             ("host.waiting_pages", self.waiting_outside().1 as usize),
         ];

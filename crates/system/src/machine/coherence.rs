@@ -83,9 +83,10 @@ impl Coherence {
         }
     }
 
-    /// Whether a line is on its way to a core that excludes it, or is waited for.
-    pub fn is_wanted(&self, line: u64) -> bool {
-        self.conflicts(line, false) || self.waiting.iter().any(|(other, _)| *other == line)
+    /// Whether who asks for a line would have to wait, behind those who wait already or as [`Coherence::conflicts`] has it.
+    pub fn is_wanted(&self, line: u64, write: bool) -> bool {
+        let behind = self.waiting.iter().any(|(other, _)| *other == line);
+        behind || self.conflicts(line, write)
     }
 
     /// Whether a core's request for a line has to wait for one under way: not for loads among themselves.
@@ -103,10 +104,8 @@ impl Machine {
         if walk_left == 0 && ahead == Ahead::No && way == Way::Caches && !whole_line {
             self.look_ahead(self.contexts[context].core, line, now_ps);
         }
-        let coherence = &mut self.coherence;
-        let behind = coherence.waiting.iter().any(|(other, _)| *other == line);
-        if behind || coherence.conflicts(line, write) {
-            coherence.waiting.push((line, id));
+        if self.coherence.is_wanted(line, write) {
+            self.coherence.waiting.push((line, id));
         } else {
             self.admit(id, now_ps);
         }

@@ -140,7 +140,7 @@ impl Machine {
             || pending.any(|(pending, id)| *pending == line && self.misses[*id].behind.is_none());
         if state.caches.contains(line)
             || state.coming(line).is_some()
-            || self.coherence.is_wanted(line)
+            || self.coherence.is_wanted(line, false)
             || is_asked()
         {
             return;
@@ -242,9 +242,13 @@ impl Machine {
         if miss.ahead != Ahead::Joined {
             return;
         }
-        // A thread that was switched away from may have come back elsewhere.
+        let core = self.contexts[miss.context].core;
         for index in 0..self.contexts.len() {
             let context = &mut self.contexts[index];
+            // A thread that was switched away from may have come back elsewhere.
+            if context.core != core && !self.fixed.tells {
+                continue;
+            }
             context.window.finish(id, now_ps);
             if context.doing == Doing::Stalled(id) {
                 self.end_stall(index, miss, now_ps);
@@ -330,14 +334,8 @@ impl Machine {
                 alone = !self.another_holds(core, line);
                 self.account.cache_transfers += u64::from(!alone);
             }
-            if alone {
-                if self.refused_ahead.next(&mut self.refused_left) > 0 {
-                    continue;
-                }
-                self.account.prefetches += 1;
-                self.account.late_prefetches += self.late_ahead.next(&mut self.late_left);
-                self.warm_in_memory(core, line, false, now_ps);
-                self.shared.fill_absent(line, false, 0, &mut self.dropped);
+            if alone && !self.warm_from_memory(core, line, now_ps) {
+                continue;
             }
             let caches = &mut self.cores[core].caches;
             caches.fill_ahead(line, 0, &mut self.evicted);
@@ -349,6 +347,18 @@ impl Machine {
         self.ahead = ahead;
     }
 
+    /// In functional warming main memory gives a line to the shared caches, if in detail there was room; whether it did.
+    fn warm_from_memory(&mut self, core: usize, line: u64, now_ps: u64) -> bool {
+        let has_room = self.refused_ahead.next(&mut self.refused_left) == 0;
+        if has_room {
+            self.account.prefetches += 1;
+            self.account.late_prefetches += self.late_ahead.next(&mut self.late_left);
+            self.warm_in_memory(core, line, false, now_ps);
+            self.shared.fill(line, false, 0, &mut self.dropped);
+        }
+        has_room
+    }
+
     /// In functional warming the lines are in the shared caches at once, as far as in detail there was room.
     pub(super) fn warm_ahead(&mut self, core: usize, line: u64, now_ps: u64) {
         let prefetcher = self.cores[core].prefetcher.as_mut();
@@ -356,11 +366,7 @@ impl Machine {
         prefetcher.observe(line, &mut self.ahead);
         let mut ahead = std::mem::take(&mut self.ahead);
         for line in ahead.drain(..) {
-            if !self.shared.contains(line) && self.refused_ahead.next(&mut self.refused_left) == 0 {
-                self.account.prefetches += 1;
-                self.account.late_prefetches += self.late_ahead.next(&mut self.late_left);
-                self.warm_in_memory(core, line, false, now_ps);
-                self.shared.fill(line, false, 0, &mut self.dropped);
+            if !self.shared.contains(line) && self.warm_from_memory(core, line, now_ps) {
                 self.note_on_chip(line);
             }
         }
