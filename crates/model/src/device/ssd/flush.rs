@@ -4,11 +4,12 @@ use super::translation::{Page, Stream};
 use super::{Job, NONE, Ssd, Work};
 use crate::device::linked::DonePage;
 use crate::medium::nand::{self, Kind};
-use tierscope_kernel::Stage;
+use tierscope_kernel::{Counter, Stage};
 
 /// How many units the latest commands in detail programmed, or could have where nobody pressed them, but for those that a
 /// flush asked for. Where writes wait for room commands are not full, and perhaps not even their pages. What is programmed
-/// together is read together later, and overwritten together, which decides what collection moves: functional warming, where
+/// together is read together later, and overwritten together, which decides what collection moves; and so does whether a
+/// block is there to be collected when the next is begun, or its last pages are still on their way. Functional warming, where
 /// nobody waits, does by them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LateCommands {
@@ -20,10 +21,19 @@ pub(super) struct LateCommands {
     lanes: u32,
     /// So many that come next tell nothing: what waits has to come to be first.
     unsettled: u32,
+    /// The latest commands that began a block, and with it a collection, and how many of them came while their lane
+    /// programmed another.
+    openings: u32,
+    overlapping: u32,
+    /// Which blocks that are filled without time are still on their way as the next is begun, by their number.
+    draws: Counter,
+    filled: u64,
 }
 
 impl LateCommands {
     const KEPT: usize = 128;
+    /// So many that those before them soon count little: as a run begins all is otherwise.
+    const OPENINGS: u32 = 128;
     /// Of each lane behind warming.
     const SETTLING: u32 = 8;
 
@@ -35,6 +45,10 @@ impl LateCommands {
             turns: 0,
             lanes: lanes.max(1),
             unsettled: 0,
+            openings: 0,
+            overlapping: 0,
+            draws: Counter::stream(0, "ssd.flush.overlapping"),
+            filled: 0,
         }
     }
 
@@ -49,6 +63,28 @@ impl LateCommands {
     fn turn(&mut self) {
         self.turns += 1;
         self.unsettled = Self::SETTLING.saturating_mul(self.lanes);
+    }
+
+    /// A command began a block, and with it a collection.
+    fn note_opening(&mut self, overlaps: bool) {
+        if self.unsettled > 0 {
+            return;
+        }
+        if self.openings == Self::OPENINGS {
+            (self.openings, self.overlapping) = (self.openings / 2, self.overlapping / 2);
+        }
+        self.openings += 1;
+        self.overlapping += u32::from(overlaps);
+    }
+
+    /// Whether the block that is filled would still be on its way as its lane begins the next. Drawn: lanes that fill their
+    /// blocks in turn would otherwise have the same answer each time.
+    fn next_overlaps(&mut self) -> bool {
+        if self.overlapping == 0 {
+            return false;
+        }
+        self.filled += 1;
+        self.draws.below_at(self.filled, self.openings.into()) < self.overlapping.into()
     }
 
     /// A command takes the place of the oldest.
@@ -89,6 +125,7 @@ impl Ssd {
                 continue;
             }
             let Some(first) = self.next_page() else { return };
+            let overlaps = self.work[first.lane as usize].programs > 0;
             self.ask_for_places(most);
             let mut page = Some(first);
             let mut units = 0;
@@ -110,7 +147,11 @@ impl Ssd {
                 // Of one that nobody presses the lane has perhaps no room for all.
                 None => self.late_commands.note(if presses { units } else { command_units }),
             }
+            let begun = self.collecting;
             self.collect(first.lane);
+            if self.collecting > begun && first.page == 0 && !self.is_warming && !forces {
+                self.late_commands.note_opening(overlaps);
+            }
         }
     }
 
@@ -215,7 +256,12 @@ impl Ssd {
         first: u32,
         out: &mut Vec<DonePage>,
     ) {
-        self.layer.programmed(page);
+        let fills = self.layer.geometry().is_last(page);
+        if self.is_warming && fills && self.late_commands.next_overlaps() {
+            self.layer.programmed_early(page);
+        } else {
+            self.layer.programmed(page);
+        }
         self.note_programmed(page);
         self.end_program(page.lane);
         let mut entry = Some(first);

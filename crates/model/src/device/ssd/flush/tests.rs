@@ -1,7 +1,7 @@
 use super::*;
 use crate::device::linked::{PageAccess, Pages};
 use crate::device::ssd::tests::{US, checked, nand, page_access, spec};
-use crate::device::ssd::{SsdBufferSpec, SsdSpec};
+use crate::device::ssd::{InitialFlash, SsdBufferSpec, SsdSpec};
 use crate::medium::NandSpec;
 use tierscope_kernel::Random;
 use tierscope_units::Size;
@@ -65,6 +65,51 @@ fn a_command_without_time_programs_as_much_as_the_latest_in_detail() {
         assert!((warmed / in_detail - 1.0).abs() < 0.1, "{name}: {warmed} for {in_detail}");
         assert!((warmed_share / share - 1.0).abs() < 0.1, "{name}: {warmed_share} for {share}");
         assert_eq!(in_detail > 3.0, fills, "{name}: {in_detail}");
+    }
+}
+
+/// Writes in bursts, between which all ends that they began.
+fn written_in_bursts(drive: &mut Ssd, random: &mut Random) -> u64 {
+    const PERIOD_PS: u64 = 200_000 * US;
+    let (mut out, mut now_ps) = (Vec::new(), 0);
+    for start_ps in (0..2000).map(|burst| burst * PERIOD_PS) {
+        (0..64).for_each(|_| drive.submit(start_ps, write(random)));
+        while let Some(next_ps) = drive.next_event_ps() {
+            now_ps = next_ps;
+            drive.advance(now_ps, &mut out);
+        }
+        assert!(now_ps < start_ps + PERIOD_PS);
+    }
+    now_ps
+}
+
+/// Where few pages are written over and over, what collection moves hangs on the block that it begins with: that which has
+/// just been filled, or one before, as the last pages of that one are still on their way when the next is begun.
+#[test]
+fn collection_without_time_begins_with_such_blocks_as_in_detail() {
+    for (dirty_pages, overlapping) in [(8, 0.0..0.05), (32, 0.9..1.0), (64, 0.3..0.7)] {
+        let nand =
+            NandSpec { channels: 4, planes: 4, pages: 32, multi_plane_programs: true, ..nand() };
+        let [dirty, capacity] = [dirty_pages, 64].map(|pages| Size::from_bytes(pages * 4096));
+        let buffer = SsdBufferSpec { dirty, capacity, ..spec().buffer };
+        let (capacity, initial) = (Size::from_bytes(75 << 20), InitialFlash::Steady);
+        let spec = SsdSpec { nand, buffer, capacity, initial, ..spec() };
+        let (mut drive, mut random) = (Ssd::new(&checked(spec)), Random::stream(1, "pages"));
+        let mut counts = drive.layer.counts();
+        let mut moved = |drive: &Ssd| {
+            let before = std::mem::replace(&mut counts, drive.layer.counts());
+            let since = counts.since(&before);
+            since.moved_units as f64 / since.host_units as f64
+        };
+        let now_ps = written_in_bursts(&mut drive, &mut random);
+        let in_detail = moved(&drive);
+        let LateCommands { overlapping: those, openings, .. } = drive.late_commands;
+        let share = f64::from(those) / f64::from(openings);
+        assert!(overlapping.contains(&share), "{dirty_pages} dirty pages: {share}");
+        (0..128_000).for_each(|nth| drive.warm(now_ps + nth * US, write(&mut random)));
+        let warmed = moved(&drive);
+        let off = warmed / in_detail - 1.0;
+        assert!(off.abs() < 0.15, "{dirty_pages} dirty pages: {warmed} for {in_detail}");
     }
 }
 

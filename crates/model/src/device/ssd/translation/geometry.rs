@@ -53,6 +53,12 @@ impl Geometry {
         self.planes * self.rows
     }
 
+    /// Whether a page is the last of its block.
+    #[inline]
+    pub fn is_last(&self, page: Page) -> bool {
+        page.page + 1 == self.block_pages()
+    }
+
     /// Units of a block.
     #[inline]
     pub fn block_units(&self) -> u32 {

@@ -88,6 +88,8 @@ struct Lane {
     open: [Option<Open>; 4],
     /// Blocks that are full, but whose last pages are not programmed yet.
     closing: Vec<Open>,
+    /// A full block of which the collection that begins next knows nothing yet.
+    unknown: Option<u32>,
     /// Erased blocks, those with the fewest erases first.
     free: CowCell<BinaryHeap<Reverse<(u32, u32)>>>,
     usable: u32,
@@ -486,7 +488,16 @@ impl Translation {
 
     /// The next page of its block, in the order in which they were given out, has been programmed.
     pub fn programmed(&mut self, page: Page) {
-        let (pages, written) = (self.geometry.block_pages(), self.written());
+        self.end_program(page, false);
+    }
+
+    /// The same before its time: of a block that the page fills, the collection that begins next knows nothing yet.
+    pub fn programmed_early(&mut self, page: Page) {
+        self.end_program(page, true);
+    }
+
+    fn end_program(&mut self, page: Page, unknown: bool) {
+        let pages = self.geometry.block_pages();
         let lane = &mut self.lanes[page.lane as usize];
         if let Some(open) = lane.open.iter_mut().flatten().find(|open| open.block == page.block) {
             open.programmed += 1;
@@ -498,11 +509,21 @@ impl Translation {
         lane.closing[at].programmed += 1;
         if lane.closing[at].programmed == pages {
             lane.closing.remove(at);
-            let number = self.geometry.block_number(page.lane, page.block);
-            let block = self.blocks.get_mut(u64::from(number));
-            block.state = State::Filled;
-            self.victims.insert(page.lane, number, block.valid, written);
+            if unknown {
+                let before = lane.unknown.replace(page.block);
+                before.into_iter().for_each(|block| self.offer(page.lane, block));
+            } else {
+                self.offer(page.lane, page.block);
+            }
         }
+    }
+
+    /// A block is full, and may be collected.
+    fn offer(&mut self, lane: u32, block: u32) {
+        let (number, written) = (self.geometry.block_number(lane, block), self.written());
+        let block = self.blocks.get_mut(u64::from(number));
+        block.state = State::Filled;
+        self.victims.insert(lane, number, block.valid, written);
     }
 
     /// Units written so far.
@@ -512,6 +533,13 @@ impl Translation {
 
     /// Takes the next block of a lane to collect; none where that gains nothing, unless it levels wear.
     pub fn begin_collection(&mut self, lane: u32, levels: bool) -> Option<u32> {
+        let chosen = self.choose_victim(lane, levels);
+        let Some(unknown) = self.lanes[lane as usize].unknown.take() else { return chosen };
+        self.offer(lane, unknown);
+        chosen.or_else(|| self.choose_victim(lane, levels))
+    }
+
+    fn choose_victim(&mut self, lane: u32, levels: bool) -> Option<u32> {
         let written = self.written();
         let levelled = if levels { self.least_worn(lane) } else { None };
         let blocks = &self.blocks;
