@@ -380,6 +380,20 @@ fn placed(mut problems: Problems, base: &Node) -> Problems {
     problems
 }
 
+/// Where a host or a kernel is all that a description is based on, the base that would give what is missing comes before
+/// it, and not in its place.
+fn keep_part(problems: &mut Problems, origin: &[String]) {
+    let presets = || origin.iter().filter_map(|name| name.strip_prefix("preset "));
+    let is_based_on_a_machine = presets().any(|name| presets::find(name).is_some());
+    let part = presets().find(|name| presets::part_text(name).is_some());
+    let Some(part) = part.filter(|_| !is_based_on_a_machine) else { return };
+    for problem in problems.iter_mut().filter(|problem| problem.code == "missing-key") {
+        if let Some((before, machine)) = problem.mend.split_once("base = ") {
+            problem.mend = format!("{before}base = [{machine}, \"{part}\"]");
+        }
+    }
+}
+
 pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Resolved, Problems> {
     let Layered { mut root, origin } = layered;
     let before = (!sets.is_empty()).then(|| root.clone());
@@ -391,6 +405,7 @@ pub(super) fn resolve(layered: Layered, sets: &[(String, String)]) -> Result<Res
     foreign::take_out(&mut root, &mut problems);
     walk::walk(&root, &mut problems);
     if !problems.is_empty() {
+        keep_part(&mut problems, &origin);
         let also = of_meaning(&root, &mut problems);
         append_new(&mut problems, also);
         return Err(problems);
