@@ -5,15 +5,15 @@ use crate::result::{DriveResult, SettlingResult};
 use tierscope_model::activity::Activity;
 use tierscope_model::device::ssd::SsdReport;
 
-/// What the drive did in `time_ps`, in which it was given so many bytes to write, if there is one.
+/// What the drive did in `time_ps`, in which it was given so many bytes to write, if there is one. Shares of the time may be
+/// above 1 ([`bound_shares`]).
 pub(crate) fn drive_result(
     activity: &Activity,
     host_written_bytes: u64,
     time_ps: u64,
 ) -> Option<DriveResult> {
     let report: &SsdReport = activity.drive.as_deref()?;
-    // What has begun is booked to its end, which may lie behind that of the run.
-    let share = |busy_ps: &u64| (*busy_ps as f64 / time_ps.max(1) as f64).min(1.0);
+    let share = |busy_ps: &u64| *busy_ps as f64 / time_ps.max(1) as f64;
     let SsdReport { host, nand, translation, map, log, idle, erases, .. } = report;
     let (erases_min, erases_mean, erases_max) = *erases;
     Some(DriveResult {
@@ -56,6 +56,12 @@ pub(crate) fn drive_result(
         channels_busy: report.channels_busy_ps.iter().map(share).collect(),
         dies_busy: report.dies_busy_ps.iter().map(share).collect(),
     })
+}
+
+/// Shares of the time are 1 at most: what has begun is booked to its end, which may lie behind that of the run.
+pub(crate) fn bound_shares(drive: &mut DriveResult) {
+    let shares = drive.channels_busy.iter_mut().chain(&mut drive.dies_busy);
+    shares.for_each(|share| *share = share.min(1.0));
 }
 
 /// What a store did in the `time_ps` after its last answer.

@@ -7,6 +7,7 @@
 //! times how many the run had: a regression estimate (Cochran, *Sampling Techniques*, 3rd ed., ch. 7),
 //! whose error is what the causes leave unexplained.
 
+use crate::drive::bound_shares;
 use crate::result::{HalfWidths, SamplingResult, SystemResult};
 use crate::run::Warming;
 use std::f64::consts::{FRAC_PI_2, PI};
@@ -683,6 +684,15 @@ fn set_drive(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
     if let Some(drive) = &mut result.drive {
         let years = [&mut drive.lifetime_years, &mut drive.first_block_lifetime_years];
         years.into_iter().flatten().for_each(|years| *years *= longer);
+        let shares = drive.channels_busy.iter_mut().chain(&mut drive.dies_busy);
+        shares.for_each(|share| *share /= longer.max(f64::MIN_POSITIVE));
+        let busiest = drive.dies_busy.iter().copied().fold(0.0, f64::max);
+        bound_shares(drive);
+        if busiest > MOST_BUSY {
+            result.notes.push(too_busy(busiest, result.time_s));
+            let half = result.sampling.as_mut().and_then(|it| it.half_widths.time.as_mut());
+            half.into_iter().for_each(|half| *half = half.max(busiest - 1.0));
+        }
         if !totals.asks_store {
             grow(&mut drive.suspends, sums.time);
         }
@@ -690,6 +700,18 @@ fn set_drive(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
     if let Some(years) = result.nvm.as_mut().and_then(|nvm| nvm.levelled_years.as_mut()) {
         *years *= longer;
     }
+}
+
+/// Flash that was at work for more of the time that is told contradicts it: what pages take is a mean of those in detail.
+const MOST_BUSY: f64 = 1.05;
+
+/// What is said of a time that is too short for what flash did, which counts throughout.
+fn too_busy(busiest: f64, time_s: f64) -> String {
+    format!(
+        "a die of flash was at work for {:.3} s by what was counted throughout, so that the {time_s:.3} s that are told are too \
+         short; run it without sampling",
+        busiest * time_s
+    )
 }
 
 /// What is said of a machine that is warmed without times between units.
@@ -876,6 +898,7 @@ fn set_counters(result: &mut SystemResult, sums: &Sums, totals: &Totals) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::DriveResult;
     use tierscope_kernel::Random;
 
     /// A unit of so much time, of which one cause took all, by so many.
@@ -902,6 +925,33 @@ mod tests {
         let units: Vec<_> = (1..=8).map(|count| unit(2.0 * count as f64, count)).collect();
         assert_eq!(width(&units), Some(BETWEEN_UNITS.store));
         assert_eq!((width(&units[1..]), width(&units[..1]), width(&[])), (None, None, None));
+    }
+
+    /// A run that is told to be as long as its only unit, 1 ms, by the machine's clock as well, and the same with a clock that
+    /// went twice as long.
+    #[test]
+    fn a_time_in_which_flash_could_not_have_done_what_it_did_is_told_to_be_too_short() {
+        let units = [unit(1e9, 1)];
+        let told = |clock_ps: u64, busy: f64, half: Option<f64>| {
+            let totals = Totals { clock_ps, measured_ps: clock_ps, ..with_stretch(0, 0) };
+            let dies_busy = vec![0.1, busy];
+            let half_widths = HalfWidths { time: half, ..HalfWidths::default() };
+            let mut result = SystemResult {
+                drive: Some(DriveResult { dies_busy, ..DriveResult::default() }),
+                sampling: Some(SamplingResult { half_widths, ..SamplingResult::default() }),
+                ..SystemResult::default()
+            };
+            let sums = Sums { time: 1.0, ..Sums::of(&units, &totals) };
+            set_drive(&mut result, &sums, &totals);
+            let half = result.sampling.and_then(|it| it.half_widths.time);
+            (result.notes.len(), half, result.drive.map(|it| it.dies_busy[1]))
+        };
+        let clock_ps = 1_000_000_000;
+        assert_eq!(told(clock_ps, 1.02, Some(0.1)), (0, Some(0.1), Some(1.0)));
+        assert_eq!(told(clock_ps, 3.0, Some(0.1)), (1, Some(2.0), Some(1.0)));
+        assert_eq!(told(clock_ps, 3.0, None), (1, None, Some(1.0)));
+        assert_eq!(told(2 * clock_ps, 0.75, Some(0.1)), (1, Some(0.5), Some(1.0)));
+        assert_eq!(told(2 * clock_ps, 0.25, Some(0.1)), (0, Some(0.1), Some(0.5)));
     }
 
     /// Of a run of twice its units' time, which ran longer than its clock went by 1 ms: DRAM takes twice what units took, the

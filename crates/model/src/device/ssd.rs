@@ -464,7 +464,10 @@ impl Ssd {
         self.host.written_pages += u64::from(it.access.write);
         self.host.read_pages += u64::from(!it.access.write);
         out.push(DonePage { token: it.access.token, at_ps, stages: it.stages });
-        self.accesses.remove(index);
+        let it = self.accesses.remove(index);
+        if self.idle.is_some() && !self.is_warming {
+            self.note_page(it.stages.total_ps());
+        }
         self.begin_pause(at_ps);
     }
 

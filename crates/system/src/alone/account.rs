@@ -3,7 +3,7 @@
 use super::{Flight, Passed};
 use crate::disk::disk_result;
 use crate::distributions::{distribution, heat_map, queues};
-use crate::drive::{drive_result, settling_result};
+use crate::drive::{bound_shares, drive_result, settling_result};
 use crate::energy::{energy_result, nvdimm_note, nvdimm_result};
 use crate::machine::Warming;
 use crate::nvm::nvm_result;
@@ -280,6 +280,8 @@ impl Account {
         let moved_bytes = traffic.dram_read_bytes + traffic.dram_written_bytes;
         let device = self.device(spec, &activity, moved_bytes, time_ps);
         let device = DeviceResult { settling, ..device };
+        let mut drive = drive_result(&activity, traffic.store_written_bytes, time_ps);
+        drive.iter_mut().for_each(bound_shares);
         SystemResult {
             organization: name,
             time_s,
@@ -303,7 +305,7 @@ impl Account {
             counters: self.counters(&activity, &report),
             energy: energy_result(&activity.energy, time_s),
             nvdimm: nvdimm_result(spec),
-            drive: drive_result(&activity, traffic.store_written_bytes, time_ps),
+            drive,
             nvm: nvm_result(&activity, time_ps),
             disk: disk_result(spec, &activity, time_ps),
             device: Some(device),

@@ -9,7 +9,7 @@ use super::thread::{Access, BUSY, Begun, IDLE, OWNERS, Thread, owner_name};
 use super::{Core, Event, Fixed, Machine};
 use crate::disk::disk_result;
 use crate::distributions::{distribution, heat_map, queues};
-use crate::drive::drive_result;
+use crate::drive::{bound_shares, drive_result};
 use crate::energy::{counters_of, energy_result, nvdimm_note, nvdimm_result};
 use crate::nvm::nvm_result;
 use crate::result::{Bytes, Distribution, EnergyResult, Interval, LatencySummary, SystemResult};
@@ -700,7 +700,10 @@ impl Machine {
                 (told, end_ps - self.region.start_ps)
             }
         };
-        let drive = drive_result(&activity, store_written_bytes, store_time_ps);
+        let mut drive = drive_result(&activity, store_written_bytes, store_time_ps);
+        if units.is_none() {
+            drive.iter_mut().for_each(bound_shares);
+        }
         let nvm = nvm_result(&activity, store_time_ps);
         let disk = disk_result(&self.spec, &activity, store_time_ps);
         let counted = SystemResult {

@@ -25,6 +25,8 @@ pub(super) struct Idle {
     reserve: u32,
     /// When the last of the host's wishes ended.
     since_ps: u64,
+    /// How long a page has taken, in the mean of the latest in detail: for as long no pause begins where it takes no time.
+    page_ps: u64,
     /// An event is to come that looks.
     announced: bool,
     /// It is a pause, and the drive makes use of it.
@@ -40,6 +42,7 @@ impl Idle {
             after_ps: idle.after.picoseconds(),
             reserve: idle.free_blocks,
             since_ps: 0,
+            page_ps: 0,
             announced: false,
             works: false,
             counts: IdleCounts::default(),
@@ -66,11 +69,23 @@ impl Ssd {
     pub(super) fn begin_pause(&mut self, now_ps: u64) {
         let Some(idle) = &mut self.idle else { return };
         if self.accesses.is_empty() && self.commands.is_empty() {
-            idle.since_ps = now_ps;
+            idle.since_ps = now_ps + if self.is_warming { idle.page_ps } else { 0 };
             if !idle.announced {
                 idle.announced = true;
-                self.events.push(now_ps + idle.after_ps, 0, Event::Pause);
+                self.events.push(idle.since_ps + idle.after_ps, 0, Event::Pause);
             }
+        }
+    }
+
+    /// A page has been moved for the host in detail, in so long.
+    #[inline]
+    pub(super) fn note_page(&mut self, took_ps: u64) {
+        const LATEST: u64 = 64;
+        if let Some(idle) = &mut self.idle {
+            idle.page_ps = match idle.page_ps {
+                0 => took_ps,
+                mean_ps => mean_ps - mean_ps / LATEST + took_ps / LATEST,
+            };
         }
     }
 

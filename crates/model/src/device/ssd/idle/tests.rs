@@ -49,6 +49,21 @@ fn it_begins_when_the_host_has_wanted_nothing_for_the_time_described() {
     assert_eq!(drive.report().idle.collections, 4, "one on each lane");
 }
 
+/// A page that takes no time is answered at once, and the next comes when it would after the time of this one.
+#[test]
+fn without_time_it_begins_when_a_page_would_have_come_and_the_time_described_has_passed() {
+    let mut drive = Ssd::new(&pausing(5));
+    let page_ps = read_ps(&mut drive, 0, 7);
+    let mut warm_ps = 0;
+    for page in 8..20 {
+        warm_ps += page_ps + AFTER_PS - 1;
+        drive.warm(warm_ps, page_access(0, page, false));
+    }
+    assert_eq!(drive.report().idle.collections, 0);
+    drive.warm(warm_ps + page_ps + AFTER_PS, page_access(0, 20, false));
+    assert_eq!(drive.report().idle.collections, 12, "three on each lane, at once");
+}
+
 #[test]
 fn it_ends_with_the_reserve_described_or_when_no_block_is_worth_it() {
     for reserve in [3, 5, 8] {
