@@ -465,9 +465,7 @@ impl Ssd {
         self.host.read_pages += u64::from(!it.access.write);
         out.push(DonePage { token: it.access.token, at_ps, stages: it.stages });
         let it = self.accesses.remove(index);
-        if self.idle.is_some() && !self.is_warming {
-            self.note_page(it.stages.total_ps());
-        }
+        self.note_page(&it.stages);
         self.begin_pause(at_ps);
     }
 

@@ -256,8 +256,8 @@ impl Ssd {
         first: u32,
         out: &mut Vec<DonePage>,
     ) {
-        let fills = self.layer.geometry().is_last(page);
-        if self.is_warming && fills && self.late_commands.next_overlaps() {
+        let fills = self.is_warming && self.layer.geometry().is_last(page);
+        if fills && self.late_commands.next_overlaps() {
             self.layer.programmed_early(page);
         } else {
             self.layer.programmed(page);

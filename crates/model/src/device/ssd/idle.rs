@@ -6,6 +6,7 @@
 //! pause, or until erased blocks are needed.
 
 use super::{CollectionSpec, Event, Ssd};
+use tierscope_kernel::Timeline;
 
 counters! {
     /// What collection did while the host wanted nothing.
@@ -77,16 +78,16 @@ impl Ssd {
         }
     }
 
-    /// A page has been moved for the host in detail, in so long.
+    /// A page has been moved for the host, after these stages.
     #[inline]
-    pub(super) fn note_page(&mut self, took_ps: u64) {
+    pub(super) fn note_page(&mut self, stages: &Timeline) {
         const LATEST: u64 = 64;
-        if let Some(idle) = &mut self.idle {
-            idle.page_ps = match idle.page_ps {
-                0 => took_ps,
-                mean_ps => mean_ps - mean_ps / LATEST + took_ps / LATEST,
-            };
-        }
+        let Some(idle) = self.idle.as_mut().filter(|_| !self.is_warming) else { return };
+        let took_ps = stages.total_ps();
+        idle.page_ps = match idle.page_ps {
+            0 => took_ps,
+            mean_ps => mean_ps - mean_ps / LATEST + took_ps / LATEST,
+        };
     }
 
     /// Time to look whether it is a pause still.
@@ -104,6 +105,8 @@ impl Ssd {
         }
         idle.works = true;
         for lane in 0..self.work.len() as u32 {
+            // Nothing of what the host wrote is on its way any more.
+            self.layer.offer_early(lane);
             self.go_on_collecting(lane);
             self.collect(lane);
         }

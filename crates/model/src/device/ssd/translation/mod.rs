@@ -510,12 +510,19 @@ impl Translation {
         if lane.closing[at].programmed == pages {
             lane.closing.remove(at);
             if unknown {
-                let before = lane.unknown.replace(page.block);
-                before.into_iter().for_each(|block| self.offer(page.lane, block));
+                self.offer_early(page.lane);
+                self.lanes[page.lane as usize].unknown = Some(page.block);
             } else {
                 self.offer(page.lane, page.block);
             }
         }
+    }
+
+    /// Whatever was programmed before its time would be in flash by now; whether a block is there to be collected by that.
+    pub fn offer_early(&mut self, lane: u32) -> bool {
+        let unknown = self.lanes[lane as usize].unknown.take();
+        unknown.into_iter().for_each(|block| self.offer(lane, block));
+        unknown.is_some()
     }
 
     /// A block is full, and may be collected.
@@ -534,9 +541,8 @@ impl Translation {
     /// Takes the next block of a lane to collect; none where that gains nothing, unless it levels wear.
     pub fn begin_collection(&mut self, lane: u32, levels: bool) -> Option<u32> {
         let chosen = self.choose_victim(lane, levels);
-        let Some(unknown) = self.lanes[lane as usize].unknown.take() else { return chosen };
-        self.offer(lane, unknown);
-        chosen.or_else(|| self.choose_victim(lane, levels))
+        let more = self.offer_early(lane);
+        chosen.or_else(|| if more { self.choose_victim(lane, levels) } else { None })
     }
 
     fn choose_victim(&mut self, lane: u32, levels: bool) -> Option<u32> {
